@@ -1,0 +1,30 @@
+//! What a plugin is: extension points, the answers that are legal at each, profiles.
+//!
+//! Reading order: [`verdict`], [`cycle`], [`points`], [`hints`], [`plan`], [`args`],
+//! [`profile_spec`], [`profile`].
+
+pub mod args;
+pub mod cycle;
+pub mod hints;
+pub mod plan;
+pub mod points;
+pub mod profile;
+pub mod profile_spec;
+pub mod rng;
+pub mod verdict;
+
+pub use args::{ArgError, Args, parse_duration_ms};
+pub use cycle::{Cycle, CycleState};
+pub use hints::{Hint, HintContext, Interest};
+pub use plan::{Op, StageDraft, WriteDraft};
+pub use points::{
+    Bind, ClassPart, Classify, Explain, Filter, NodeSet, Normalize, Permit, PlacementFeasible,
+    PlacementGenerate, PlacementScore, PluginDef, PodGroupPostFilter, Points, PostBind, PostFilter,
+    PreBind, PreEnqueue, PreFilter, PreScore, QueueOrdering, QueueSort, Ranked, Reads, Reserve,
+    Score,
+};
+pub use profile::{Profile, ProfileError, Registry};
+pub use profile_spec::{Point, ProfileSpec};
+pub use verdict::{
+    Gate, PermitAnswer, PostFilterAnswer, PreFilterAnswer, PreScoreAnswer, Reason, Verdict,
+};

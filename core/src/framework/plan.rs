@@ -1,0 +1,119 @@
+//! What is to be written, as data: operations with their preconditions, grouped into stages.
+
+use std::sync::Arc;
+
+use crate::snapshot::Cluster;
+use crate::types::{Condition, PodRef, PodUid, Text, Timestamp, Value};
+
+/// One operation on the API server. It leaves nothing open, so carrying it out twice is harmless.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Op {
+    /// POST pods/binding with the pod's UID; refused if the pod is bound or another.
+    Bind {
+        pod: PodRef,
+        node: Text,
+    },
+    /// GET the pod, without a resourceVersion: what the server really has.
+    ReadPod {
+        pod: PodRef,
+    },
+    /// PATCH pods/status carrying `resource_version`, with a condition that really changes, so
+    /// that an older proposal still inside the store can no longer commit.
+    Fence {
+        pod: PodRef,
+        resource_version: u64,
+        node: Text,
+    },
+    /// PATCH the condition PodScheduled=False of pods/status; refused if the pod has moved on.
+    SetCondition {
+        pod: PodRef,
+        resource_version: u64,
+        condition: Condition,
+        /// `status.nominatedNodeName`: None leaves it, empty clears it.
+        nominated_node: Option<Text>,
+    },
+    DeletePod {
+        pod: PodRef,
+    },
+    /// Creates an object of another kind. With `generate_name` the server chooses the name.
+    Create {
+        kind: Text,
+        namespace: Text,
+        name: NameOf,
+        generate_name: bool,
+        body: Value,
+    },
+    /// Merge-patches an object of another kind, guarded by `resource_version` unless it is 0.
+    Patch {
+        kind: Text,
+        namespace: Text,
+        name: NameOf,
+        subresource: Option<Text>,
+        resource_version: u64,
+        body: Value,
+    },
+    Delete {
+        kind: Text,
+        namespace: Text,
+        name: NameOf,
+    },
+}
+
+/// A name, or that which an earlier write of the same plan brought back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NameOf {
+    Known(Text),
+    /// Chosen by the server for the write with this label.
+    FromWrite(Text),
+}
+
+/// A write as a plugin asks for it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WriteDraft {
+    /// Unique in the plan; later writes name it in [`NameOf::FromWrite`].
+    pub label: Text,
+    pub op: Op,
+    /// What takes it back if a later write of the plan fails.
+    pub undo: Option<Op>,
+}
+
+/// A step of a plan: writes that may go out together, or a wait.
+#[derive(Clone, Debug)]
+pub enum StageDraft {
+    Writes(Vec<WriteDraft>),
+    Wait(Wait),
+}
+
+/// A wait for a condition on the ledger.
+#[derive(Clone, Debug)]
+pub struct Wait {
+    pub condition: Arc<dyn LedgerCondition>,
+    pub deadline: Timestamp,
+    /// What the pod's message says if the deadline passes.
+    pub on_expiry: Text,
+}
+
+/// Where a wait stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Progress {
+    Reached,
+    Waiting,
+    /// It can't be reached any more.
+    Failed(Text),
+}
+
+/// A condition on the ledger that a plan waits for.
+pub trait LedgerCondition: std::fmt::Debug + Send + Sync {
+    fn progress(&self, cluster: &Cluster) -> Progress;
+}
+
+/// Reached when none of the pods takes anything any more.
+#[derive(Clone, Debug)]
+pub struct PodsGone(pub Vec<PodUid>);
+
+impl LedgerCondition for PodsGone {
+    fn progress(&self, cluster: &Cluster) -> Progress {
+        let placed = |uid: &PodUid| cluster.pod(uid).is_some_and(|r| r.place.node().is_some());
+        if self.0.iter().any(placed) { Progress::Waiting } else { Progress::Reached }
+    }
+}

@@ -1,0 +1,23 @@
+//! The ledger: what the cluster looks like, folded from events by one writer.
+//!
+//! [`cluster::Cluster`] is the only thing that counts capacity. [`overlay::Overlay`] is a what-if
+//! change of it that is taken back unless committed. What cluster-wide plugins need counted is an
+//! index kept here ([`counts`], [`images`], [`storage`]), folded on every change, on overlays too.
+
+pub mod changes;
+pub mod cluster;
+pub mod counts;
+pub mod event;
+pub mod images;
+pub mod nodes;
+pub mod overlay;
+pub mod pods;
+pub mod storage;
+
+pub use changes::Version;
+pub use cluster::{Cluster, IndexRef};
+pub use counts::{CountColumn, CountQuery};
+pub use event::{Change, ClusterEvent, NodeAspects, PodAspects, StorageKind};
+pub use nodes::{NodeIdx, NodeSlot, ResourceId};
+pub use overlay::{Mark, Overlay};
+pub use pods::{Place, PodRecord};

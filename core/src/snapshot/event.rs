@@ -1,0 +1,160 @@
+//! What can happen to the ledger ([`ClusterEvent`]) and what an event changed ([`Change`]).
+
+use std::sync::Arc;
+
+use crate::types::volume::{
+    CsiNode, PersistentVolume, PersistentVolumeClaim, StorageClass, VolumeAttachment,
+};
+use crate::types::workload::{Namespace, PodSelectorOwner, SelectorKind};
+use crate::types::{Node, Pod, PodUid, Text};
+
+use super::nodes::NodeIdx;
+
+/// A fact about the cluster. Applying one twice, or one older than what is known, changes nothing.
+#[derive(Clone, Debug)]
+pub enum ClusterEvent {
+    NodeApplied(Node),
+    NodeDeleted { name: Text },
+    PodApplied(Box<Pod>),
+    PodDeleted { uid: PodUid },
+    NamespaceApplied(Namespace),
+    NamespaceDeleted { name: Text },
+    SelectorOwnerApplied(PodSelectorOwner),
+    SelectorOwnerDeleted { kind: SelectorKind, namespace: Text, name: Text },
+    ClaimApplied(PersistentVolumeClaim),
+    ClaimDeleted { namespace: Text, name: Text },
+    VolumeApplied(PersistentVolume),
+    VolumeDeleted { name: Text },
+    StorageClassApplied(StorageClass),
+    StorageClassDeleted { name: Text },
+    CsiNodeApplied(CsiNode),
+    CsiNodeDeleted { name: Text },
+    AttachmentApplied(VolumeAttachment),
+    AttachmentDeleted { name: Text },
+}
+
+/// Which parts of a node an update changed, as far as scheduling reads them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NodeAspects {
+    pub allocatable: bool,
+    pub labels: bool,
+    /// Taints or `spec.unschedulable`.
+    pub taints: bool,
+    pub images: bool,
+    pub declared_features: bool,
+}
+
+impl NodeAspects {
+    pub const ALL: NodeAspects = NodeAspects {
+        allocatable: true,
+        labels: true,
+        taints: true,
+        images: true,
+        declared_features: true,
+    };
+
+    pub fn between(old: &Node, new: &Node) -> NodeAspects {
+        NodeAspects {
+            allocatable: old.allocatable != new.allocatable || old.pods_max != new.pods_max,
+            labels: old.labels != new.labels,
+            taints: old.taints != new.taints || old.unschedulable != new.unschedulable,
+            images: old.images != new.images,
+            declared_features: old.declared_features != new.declared_features,
+        }
+    }
+
+    pub fn any(self) -> bool {
+        self != NodeAspects::default()
+    }
+}
+
+/// Which parts of a pod an update changed, as far as scheduling reads them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PodAspects {
+    pub labels: bool,
+    pub tolerations: bool,
+    pub gates_gone: bool,
+    /// Some amount that it takes became smaller (in-place resize).
+    pub scaled_down: bool,
+    /// Anything else of its spec.
+    pub spec: bool,
+    pub terminating: bool,
+}
+
+impl PodAspects {
+    pub fn between(old: &Pod, new: &Pod) -> PodAspects {
+        let smaller = |a: i64, b: i64| b < a;
+        let (was, is) = (&old.usage.real, &new.usage.real);
+        PodAspects {
+            labels: old.labels != new.labels,
+            tolerations: old.spec.tolerations != new.spec.tolerations,
+            gates_gone: !old.gates.is_empty() && new.gates.is_empty(),
+            scaled_down: was.iter().any(|(name, amount)| smaller(amount, is.amount(name))),
+            spec: old.spec != new.spec || old.priority != new.priority,
+            terminating: old.terminating != new.terminating,
+        }
+    }
+
+    pub fn any(self) -> bool {
+        self != PodAspects::default()
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum StorageKind {
+    Claim,
+    Volume,
+    StorageClass,
+    CsiNode,
+    Attachment,
+}
+
+/// What an event changed: queueing hints decide by it who is worth another attempt.
+#[derive(Clone, Debug)]
+pub enum Change {
+    NodeAdded {
+        node: NodeIdx,
+    },
+    NodeUpdated {
+        node: NodeIdx,
+        old: Arc<Node>,
+        aspects: NodeAspects,
+    },
+    NodeDeleted {
+        old: Arc<Node>,
+    },
+    /// A pod without a node appeared.
+    PodAdded {
+        uid: PodUid,
+    },
+    /// A pod took its place on a node, seen by watch; or a placed pod appeared.
+    PodBound {
+        uid: PodUid,
+        node: NodeIdx,
+    },
+    PodUpdated {
+        uid: PodUid,
+        old: Box<Pod>,
+        aspects: PodAspects,
+    },
+    /// A pod without a node is gone.
+    PodDeleted {
+        old: Box<Pod>,
+    },
+    /// A placed or assumed pod ended, is gone, or lost its place.
+    PodFreed {
+        old: Box<Pod>,
+        node: NodeIdx,
+    },
+    Storage {
+        kind: StorageKind,
+        added: bool,
+    },
+    StorageDeleted {
+        kind: StorageKind,
+    },
+    NamespaceChanged {
+        name: Text,
+    },
+    SelectorOwnerChanged,
+}

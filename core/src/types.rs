@@ -1,0 +1,28 @@
+//! Values that scheduling reads, in units, without Kubernetes' wire format.
+//!
+//! Reading order: [`text`], [`time`], [`resources`], [`requests`], [`selector`], [`pod`], [`node`],
+//! [`volume`], [`workload`], [`value`].
+
+pub mod node;
+pub mod pod;
+pub mod requests;
+pub mod resources;
+pub mod selector;
+pub mod text;
+pub mod time;
+pub mod value;
+pub mod volume;
+pub mod workload;
+
+pub use node::{ImageId, Node, Taint, TaintEffect};
+pub use pod::{
+    Condition, HostPort, NodeAffinity, Owner, Phase, Pod, PodAffinityTerm, PodClaim, PodRef,
+    PodSpec, PodUid, PreemptionPolicy, PreferredTerm, Protocol, SpreadConstraint, Toleration,
+    VolumeSource,
+};
+pub use requests::{ContainerRequests, PodRequests, Resize};
+pub use resources::Resources;
+pub use selector::{LabelSelector, Labels, NodeSelector, NodeTerm, Operator, Requirement};
+pub use text::{Interner, Text};
+pub use time::{Span, Timestamp};
+pub use value::Value;

@@ -1,0 +1,3 @@
+//! All IO of Berth, and the border between Kubernetes and the part that decides.
+
+pub mod wire;

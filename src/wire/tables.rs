@@ -1,0 +1,71 @@
+//! What converted objects share: texts, pod specs, amounts.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use berth_core::types::{Interner, PodRequests, PodSpec, Text};
+
+/// Hands out one allocation per distinct content, so that the pods of one job share theirs.
+#[derive(Debug, Default)]
+pub struct Tables {
+    interner: Interner,
+    specs: BTreeSet<Arc<PodSpec>>,
+    usages: BTreeSet<Arc<PodRequests>>,
+}
+
+impl Tables {
+    pub fn intern(&mut self, text: &str) -> Text {
+        self.interner.intern(text)
+    }
+
+    pub fn spec(&mut self, spec: PodSpec) -> Arc<PodSpec> {
+        shared(&mut self.specs, spec)
+    }
+
+    pub fn usage(&mut self, usage: PodRequests) -> Arc<PodRequests> {
+        shared(&mut self.usages, usage)
+    }
+
+    /// Forgets what no object holds any more. Cost: O(n); call it on a timer.
+    pub fn purge(&mut self) {
+        // Specs hold texts, so they go first.
+        self.specs.retain(|spec| Arc::strong_count(spec) > 1);
+        self.usages.retain(|usage| Arc::strong_count(usage) > 1);
+        self.interner.purge();
+    }
+
+    /// Returns the number of texts, specs and amounts that are kept.
+    pub fn sizes(&self) -> (usize, usize, usize) {
+        (self.interner.len(), self.specs.len(), self.usages.len())
+    }
+}
+
+fn shared<T: Ord>(known: &mut BTreeSet<Arc<T>>, value: T) -> Arc<T> {
+    if let Some(known) = known.get(&value) {
+        return Arc::clone(known);
+    }
+    let fresh = Arc::new(value);
+    known.insert(Arc::clone(&fresh));
+    fresh
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_specs_are_one_allocation_and_purge_forgets_them() {
+        let mut tables = Tables::default();
+        let spec = |tables: &mut Tables| {
+            let scheduler_name = tables.intern("s");
+            tables.spec(PodSpec { scheduler_name, ..PodSpec::default() })
+        };
+        let first = spec(&mut tables);
+        assert!(Arc::ptr_eq(&first, &spec(&mut tables)));
+        tables.purge();
+        assert_eq!(tables.sizes(), (1, 1, 0));
+        drop(first);
+        tables.purge();
+        assert_eq!(tables.sizes(), (0, 0, 0));
+    }
+}

@@ -1,0 +1,107 @@
+//! Builds the control plane, or runs one until it is told to stop.
+
+use std::error::Error;
+use std::io::{Read, stdin};
+use std::process::ExitCode;
+use std::sync::mpsc::{Sender, channel};
+
+use berth_stand::{ADMIN, Binaries, Options, Stand, with_sources};
+use clap::{Args, Parser};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+/// The real etcd, kube-apiserver and kube-scheduler on loopback.
+#[derive(Parser)]
+enum Cli {
+    /// Build the programs and print where they are.
+    Build,
+    /// Run etcd and kube-apiserver until SIGINT or SIGTERM.
+    Run(Run),
+}
+
+#[derive(Args)]
+struct Run {
+    /// Feature gates of the server, such as A=true,B=false
+    #[arg(long, default_value = "")]
+    feature_gates: String,
+    /// API groups of the server, such as api/all=true
+    #[arg(long, default_value = "")]
+    runtime_config: String,
+    /// Serve all API groups, with the gates that the scenario files need
+    #[arg(long, conflicts_with_all = ["feature_gates", "runtime_config"])]
+    all_groups: bool,
+    /// Also stop when stdin is closed
+    #[arg(long)]
+    until_stdin_closes: bool,
+}
+
+fn main() -> ExitCode {
+    let outcome = match Cli::parse() {
+        Cli::Build => build(),
+        Cli::Run(args) => run(&args),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("stand: {}", with_sources(error.as_ref()));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn build() -> Result<(), Box<dyn Error>> {
+    let binaries = Binaries::locate()?;
+    let paths = [binaries.etcd, binaries.kube_apiserver, binaries.kube_scheduler];
+    for path in paths.iter().filter(|path| path.is_file()) {
+        println!("{}", path.display());
+    }
+    Ok(())
+}
+
+fn run(args: &Run) -> Result<(), Box<dyn Error>> {
+    let (stop, stopped) = channel();
+    // Before the start: a signal in the middle of it is then heard at its end, and nothing is left
+    // behind.
+    stop_on_signal(stop.clone())?;
+    let stand = Stand::start(&options(args))?;
+    if args.until_stdin_closes {
+        stop_on_closed_stdin(stop);
+    }
+    println!("# {} is ready; etcd is at {}", stand.url(), stand.etcd_url());
+    println!("export KUBECONFIG={}", stand.kubeconfig_path(ADMIN)?.display());
+    println!(
+        "# kubectl and berth find the server with this; logs are beside the file. Ctrl-C ends it."
+    );
+    stopped.recv()?;
+    stand.stop();
+    Ok(())
+}
+
+fn options(args: &Run) -> Options {
+    match args.all_groups {
+        true => Options::all_groups(),
+        false => Options {
+            feature_gates: args.feature_gates.clone(),
+            runtime_config: args.runtime_config.clone(),
+            ..Options::default()
+        },
+    }
+}
+
+fn stop_on_signal(stop: Sender<()>) -> Result<(), std::io::Error> {
+    let mut signals = Signals::new([SIGINT, SIGTERM])?;
+    std::thread::spawn(move || {
+        signals.forever().next();
+        // Nobody listens only if we are ending already.
+        let _ = stop.send(());
+    });
+    Ok(())
+}
+
+fn stop_on_closed_stdin(stop: Sender<()>) {
+    std::thread::spawn(move || {
+        // An unreadable stdin is as good as a closed one.
+        let _ = stdin().read_to_end(&mut Vec::new());
+        let _ = stop.send(());
+    });
+}
