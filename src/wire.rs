@@ -7,6 +7,7 @@
 //! Reading order: [`field`] (decoding that can't fail), [`problem`], [`meta`], [`quantity`],
 //! [`selector`], then one module a family: [`pod`], [`node`], [`volume`], [`workload`]; [`object`]
 //! puts them behind one `decode`.
+#![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod field;
 pub mod k8s;

@@ -1,1 +1,189 @@
-//! stub
+//! The engine: inputs in, decisions out, nothing else.
+//!
+//! [`Engine::handle`] folds an input and never blocks. [`Engine::poll`] looks at entries until its
+//! budget of steps is used up, and returns what is to be done. [`Engine::next_wakeup`] says when
+//! time alone makes a poll worth while. It reads no clock, no random source and no hash order: the
+//! same inputs at the same times give the same decisions.
+//!
+//! Reading order: [`input`], [`decision`], `attempt`, `table`, `scores`, `plans`, `settle`, `tell`.
+
+mod attempt;
+pub mod budget;
+mod classes;
+pub mod decision;
+mod folding;
+mod guard;
+pub mod input;
+mod message;
+mod placing;
+mod plans;
+pub mod report;
+mod scores;
+mod settle;
+mod setup;
+mod table;
+mod tell;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use crate::framework::Profile;
+use crate::queue::{EntryId, SchedulingQueue};
+use crate::snapshot::Cluster;
+use crate::types::{Text, Timestamp};
+
+use attempt::Search;
+use budget::Budget;
+use classes::Classes;
+use plans::Plans;
+use settle::Settlements;
+use tell::Tells;
+
+pub use classes::ClassCounts;
+pub use decision::{Decision, Notice, PlanId, Question, QuestionId, Urgency, Write, WriteId};
+pub use input::{Answer, Consultant, Input, PodRead, WriteResult, Written};
+pub use report::{CycleReport, NodeScores, Outcome, Rejected, ReportLevel};
+pub use setup::{AlwaysGate, Grouping, Limits, NoGroups, Setup};
+
+pub struct Engine {
+    cluster: Cluster,
+    queue: SchedulingQueue,
+    classes: Classes,
+    profiles: Vec<Profile>,
+    by_name: BTreeMap<Text, usize>,
+    setup: Setup,
+    now: Timestamp,
+    unsynced: BTreeSet<Text>,
+    draining: bool,
+    /// The search that used up its poll's budget; it goes on with the next poll.
+    paused: Option<Search>,
+    /// Entries that wait for a consultant's answer.
+    asking: BTreeMap<QuestionId, Search>,
+    plans: Plans,
+    settlements: Settlements,
+    tells: Tells,
+    purposes: BTreeMap<WriteId, Purpose>,
+    next_id: u64,
+    out: VecDeque<Decision>,
+}
+
+/// Why a write was sent, so that its outcome finds its way.
+#[derive(Clone, Debug)]
+enum Purpose {
+    /// Part of a plan's stage.
+    Stage { plan: PlanId, label: Text },
+    /// Takes back a write of a plan that failed.
+    Undo,
+    /// Finds out what became of a bind.
+    Settle { bind: WriteId },
+    /// Tells why a pod waits.
+    Tell { uid: crate::types::PodUid },
+}
+
+/// What a poll brought.
+#[derive(Debug, Default)]
+pub struct Poll {
+    pub decisions: Vec<Decision>,
+    /// The budget was used up with work left: call again after handing in newer inputs.
+    pub working: bool,
+}
+
+impl Engine {
+    /// Folds one input. Cost: that of the fold, plus one question per waiting class.
+    pub fn handle(&mut self, input: Input, now: Timestamp) {
+        self.tick(now);
+        match input {
+            Input::Cluster(event) => self.fold(event),
+            Input::Watch { kind, synced: true } => {
+                self.unsynced.remove(&kind);
+            }
+            Input::Watch { kind, synced: false } => {
+                self.unsynced.insert(kind);
+            }
+            Input::Outcome { write, result } => self.outcome(write, result),
+            Input::Answer { question, answer } => self.answered(question, answer),
+            Input::Drain => self.draining = true,
+        }
+    }
+
+    /// Works until nothing is left to do or the budget is used up.
+    pub fn poll(&mut self, now: Timestamp) -> Poll {
+        self.tick(now);
+        self.advance_plans();
+        self.advance_settlements();
+        self.expire_questions();
+        self.queue.flush(self.now);
+        let mut budget = Budget::new(self.setup.limits.steps_a_poll);
+        let mut working = false;
+        while self.may_begin() {
+            if !budget.left() {
+                working = true;
+                break;
+            }
+            if !self.attempt_next(&mut budget) {
+                break;
+            }
+        }
+        working |= self.paused.is_some() && self.may_begin();
+        self.tell_due();
+        Poll { decisions: self.out.drain(..).collect(), working }
+    }
+
+    /// Returns when a poll is due though no input comes, and why.
+    pub fn next_wakeup(&self) -> Option<(Timestamp, &'static str)> {
+        let queue = if self.may_begin() { self.queue.next_wakeup() } else { None };
+        let questions = self
+            .asking
+            .values()
+            .filter_map(Search::deadline)
+            .min()
+            .map(|at| (at, "a question's deadline"));
+        let due = [
+            queue,
+            questions,
+            self.plans.next_wakeup(),
+            self.settlements.next_wakeup(),
+            self.tells.next_wakeup(self.now),
+        ];
+        due.into_iter().flatten().min()
+    }
+
+    pub fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
+    pub fn queue(&self) -> &SchedulingQueue {
+        &self.queue
+    }
+
+    pub fn class_counts(&self) -> ClassCounts {
+        self.classes.counts()
+    }
+
+    /// Number of plans under way, and of binds whose fate is not known.
+    pub fn under_way(&self) -> (usize, usize) {
+        (self.plans.len(), self.settlements.len())
+    }
+
+    /// Tells whether nothing is to be done until an input comes or time passes.
+    pub fn idle(&self) -> bool {
+        self.out.is_empty() && self.paused.is_none() && self.queue.counts().active == 0
+    }
+
+    /// Time never goes backwards in here.
+    fn tick(&mut self, now: Timestamp) {
+        self.now = self.now.max(now);
+    }
+
+    fn may_begin(&self) -> bool {
+        !self.draining && self.unsynced.is_empty() && self.plans.len() < self.setup.limits.plans_max
+    }
+
+    fn fresh_id(&mut self) -> u64 {
+        self.next_id += 1;
+        self.next_id
+    }
+
+    fn profile_of(&self, entry: EntryId) -> Option<usize> {
+        self.queue.entry(entry).map(|entry| entry.profile)
+    }
+}

@@ -9,4 +9,6 @@ pub mod engine;
 pub mod framework;
 pub mod queue;
 pub mod snapshot;
+#[cfg(feature = "testkit")]
+pub mod testkit;
 pub mod types;

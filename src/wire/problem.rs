@@ -87,14 +87,27 @@ impl Problems {
         }
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.kept.is_empty()
+    /// Takes over the problems that `others` kept and counts the rest.
+    pub fn append(&mut self, others: Problems) {
+        self.n_more += others.n_more;
+        for problem in others.kept {
+            if self.kept.len() < KEPT_MAX {
+                self.kept.push(problem);
+            } else {
+                self.n_more += 1;
+            }
+        }
+    }
+
+    /// Returns how many there are, also of those that weren't kept.
+    pub fn count(&self) -> usize {
+        self.kept.len() + self.n_more
     }
 
     /// Returns the first problem and the number of others; None if there is none.
     pub fn summary(&self) -> Option<String> {
         let first = self.kept.first()?;
-        match self.kept.len() - 1 + self.n_more {
+        match self.count() - 1 {
             0 => Some(first.to_string()),
             n => Some(format!("{first} (and {n} more)")),
         }

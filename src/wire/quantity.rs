@@ -177,7 +177,9 @@ impl Digits {
             return scaled.unwrap_or(u128::MAX).saturating_add(inexact);
         }
         match power {
-            Some(power) => product / power + u128::from(self.inexact || product % power != 0),
+            Some(power) => {
+                product / power + u128::from(self.inexact || !product.is_multiple_of(power))
+            }
             None => 1,
         }
     }
@@ -252,8 +254,25 @@ mod tests {
     #[test]
     fn what_is_no_quantity_is_told() {
         for text in [
-            "", "NaN", "inf", "one", "1 Gi", "1gi", "1kb", "--1", "1..2", ".", "-", "Ki", "0x10",
-            "1e", "1e1.5", "1e99999999999", "1,5", "١", "1m5",
+            "",
+            "NaN",
+            "inf",
+            "one",
+            "1 Gi",
+            "1gi",
+            "1kb",
+            "--1",
+            "1..2",
+            ".",
+            "-",
+            "Ki",
+            "0x10",
+            "1e",
+            "1e1.5",
+            "1e99999999999",
+            "1,5",
+            "١",
+            "1m5",
         ] {
             assert_eq!(value(text), None, "{text}");
         }

@@ -116,11 +116,7 @@ impl<'t> Reading<'t> {
     }
 
     /// Returns the entries of a map of strings, sorted by key.
-    pub(super) fn pairs(
-        &mut self,
-        at: &Path<'_>,
-        map: &Field<Map<String>>,
-    ) -> Vec<(Text, Text)> {
+    pub(super) fn pairs(&mut self, at: &Path<'_>, map: &Field<Map<String>>) -> Vec<(Text, Text)> {
         let mut pairs = Vec::new();
         for (key, value) in self.opt(at, map).into_iter().flatten() {
             // Go decodes null in a map of strings as the empty string.
@@ -155,16 +151,20 @@ impl<'t> Reading<'t> {
         labels.map(|(k, v)| (self.tables.intern(k), self.tables.intern(v))).collect()
     }
 
-    /// Returns the object's name and takes over what was odd in its metadata.
-    pub(super) fn name(&mut self, meta: &Meta) -> Text {
+    /// Takes over what was odd in an object's metadata, a missing name included.
+    pub(super) fn metadata_problems(&mut self, meta: &Meta) {
         for problem in &meta.problems {
             self.problem(&Path::Root("metadata").field(problem.field), &problem.what);
         }
-        let name = meta.object.name.as_deref().unwrap_or("");
-        if name.is_empty() {
+        if meta.object.name.as_deref().unwrap_or("").is_empty() && meta.problems.is_empty() {
             self.problem(&Path::Root("metadata").field("name"), "is missing");
         }
-        self.tables.intern(name)
+    }
+
+    /// Returns the object's name and takes over what was odd in its metadata.
+    pub(super) fn name(&mut self, meta: &Meta) -> Text {
+        self.metadata_problems(meta);
+        self.tables.intern(meta.object.name.as_deref().unwrap_or(""))
     }
 
     pub(super) fn namespace(&mut self, meta: &Meta) -> Text {

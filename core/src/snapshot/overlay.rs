@@ -34,9 +34,9 @@ impl<'a> Overlay<'a> {
         self.cluster
     }
 
-    /// Declares a query on the ledger; it is an index, not a change, and stays.
-    pub fn declare(&mut self, query: &super::counts::CountQuery) {
-        self.cluster.declare(query);
+    /// Declares queries on the ledger; an index is no change and stays.
+    pub(crate) fn declare_all(&mut self, declare: impl FnOnce(&mut Cluster)) {
+        declare(self.cluster);
     }
 
     /// Places a pod that has no place. Returns false, changing nothing, if it is unknown or placed.

@@ -7,7 +7,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 /// An immutable string that is cheap to clone. Order and equality are those of its content.
-#[derive(Clone, Eq, Hash)]
+#[derive(Clone, Eq)]
 pub struct Text(Arc<str>);
 
 impl Text {
@@ -24,6 +24,12 @@ impl PartialEq for Text {
     fn eq(&self, other: &Text) -> bool {
         // Interned strings are mostly the same allocation; the content decides otherwise.
         Arc::ptr_eq(&self.0, &other.0) || self.0 == other.0
+    }
+}
+
+impl std::hash::Hash for Text {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.0.hash(state);
     }
 }
 

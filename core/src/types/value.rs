@@ -61,6 +61,6 @@ struct Shown<'a>(&'a Value);
 
 impl fmt::Debug for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        fmt::Display::fmt(self.0, f)
     }
 }

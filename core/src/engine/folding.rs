@@ -1,0 +1,268 @@
+//! What a change of the ledger means to queue, plans and conditions.
+
+use crate::framework::{Gate, Hint, HintContext};
+use crate::queue::{Entry, EntryId, Station};
+use crate::snapshot::{Change, Cluster, ClusterEvent};
+use crate::types::{Condition, PodUid, Text};
+
+use super::classes::ClassKey;
+use super::decision::WriteId;
+use super::guard::guarded;
+use super::input::WriteResult;
+use super::placing::may_be_placed;
+use super::{AlwaysGate, Engine, Purpose};
+use crate::framework::Profile;
+
+/// Reason of PodScheduled=False of a pod that is held before the queue (KEP-5501). Autoscalers
+/// key on Unschedulable, which is written only after an attempt against nodes.
+pub(super) const NOT_READY: &str = "NotReadyForScheduling";
+
+/// Name of the gate that holds pods which can't be understood.
+const DECODE_GATE: &str = "Decode";
+
+impl Engine {
+    pub(super) fn fold(&mut self, event: ClusterEvent) {
+        let event = self.with_bugs(event);
+        let applied = match &event {
+            ClusterEvent::PodApplied(pod) => Some(pod.uid.clone()),
+            _ => None,
+        };
+        let changes = self.cluster.fold(event);
+        self.after_changes(changes);
+        if let Some(uid) = applied {
+            self.tell_seen(&uid);
+        }
+    }
+
+    fn with_bugs(&self, event: ClusterEvent) -> ClusterEvent {
+        match event {
+            ClusterEvent::PodApplied(pod)
+                if pod.terminating && self.setup.bug("terminating-frees") =>
+            {
+                ClusterEvent::PodDeleted { uid: pod.uid }
+            }
+            event => event,
+        }
+    }
+
+    pub(super) fn after_changes(&mut self, changes: Vec<Change>) {
+        for change in &changes {
+            self.follow(change);
+        }
+        for change in &changes {
+            self.wake(change);
+        }
+    }
+
+    /// Keeps entries and plans in step with the pods.
+    fn follow(&mut self, change: &Change) {
+        match change {
+            Change::PodAdded { uid } => self.pod_appeared(&uid.clone()),
+            Change::PodUpdated { uid, .. } => self.pod_updated(&uid.clone()),
+            Change::PodBound { uid, node } => {
+                let node = self.cluster.nodes().slot(*node).name.clone();
+                self.settle_seen(uid, Some(&node));
+                self.tells.forget(uid);
+                if self.planned(uid) {
+                    self.plans_see(uid);
+                } else {
+                    self.queue.remove_pod(uid);
+                }
+            }
+            Change::PodDeleted { old } | Change::PodFreed { old, .. } => {
+                let known = self.cluster.pod(&old.uid).is_some_and(|r| !r.pod.finished());
+                if !known {
+                    self.pod_gone(&old.uid.clone());
+                }
+            }
+            Change::NodeDeleted { .. } => self.advance_plans(),
+            Change::NodeAdded { .. }
+            | Change::NodeUpdated { .. }
+            | Change::Storage { .. }
+            | Change::StorageDeleted { .. }
+            | Change::NamespaceChanged { .. }
+            | Change::SelectorOwnerChanged => {}
+        }
+    }
+
+    fn pod_appeared(&mut self, uid: &PodUid) {
+        if !may_be_placed(&self.cluster, uid) {
+            return;
+        }
+        let Some(record) = self.cluster.pod(uid) else { return };
+        let pod = &record.pod;
+        let Some(profile) = self.by_name.get(&pod.spec.scheduler_name).copied() else { return };
+        let (priority, group) = (pod.priority, self.setup.grouping.group(pod));
+        let id = match &group {
+            Some((key, min_member)) => match self.queue.group(key) {
+                Some(id) => {
+                    self.queue.join(id, uid.clone());
+                    id
+                }
+                None => {
+                    let id = self.queue.create(uid.clone(), profile, priority);
+                    self.queue.name_group(id, key, *min_member);
+                    id
+                }
+            },
+            None => self.queue.create(uid.clone(), profile, priority),
+        };
+        self.classify(id);
+        self.admit(id);
+    }
+
+    fn classify(&mut self, id: EntryId) {
+        let Some(entry) = self.queue.entry(id) else { return };
+        let Some(record) = entry.members.first().and_then(|uid| self.cluster.pod(uid)) else {
+            return;
+        };
+        let profile = entry.profile;
+        let key = ClassKey::of(&record.pod, profile, &self.profiles[profile], &self.cluster);
+        let class = self.classes.id(key);
+        self.queue.set_class(id, class);
+    }
+
+    /// Puts an entry into the queue, or behind the first gate that is closed.
+    pub(super) fn admit(&mut self, id: EntryId) {
+        let gate = self.closed_gate(id);
+        self.queue.admit(id, gate.as_ref().map(|gate| gate.plugin), self.now);
+        if let Some(gate) = gate {
+            self.tell_gated(id, gate);
+        }
+    }
+
+    pub(super) fn tell_gated(&mut self, id: EntryId, gate: ClosedGate) {
+        if !gate.told {
+            return;
+        }
+        let members = self.queue.entry(id).map(|entry| entry.members.clone()).unwrap_or_default();
+        for uid in members {
+            let reason = Text::from(NOT_READY);
+            let condition = Condition { reason, message: gate.message.clone() };
+            self.tell(&uid, condition, vec![gate.message.clone()]);
+        }
+    }
+
+    /// Asks the gates of every member, always-on ones first.
+    pub(super) fn closed_gate(&self, id: EntryId) -> Option<ClosedGate> {
+        let entry = self.queue.entry(id)?;
+        if entry.members.len() < entry.min_member {
+            let (have, want) = (entry.members.len(), entry.min_member);
+            let group = entry.group.clone().unwrap_or_default();
+            let message = Text::from(format!("waiting for {have} of {want} members of {group}"));
+            return Some(ClosedGate { plugin: "Group", message, told: true });
+        }
+        let profile = &self.profiles[entry.profile];
+        let pods = entry.members.iter().filter_map(|uid| self.cluster.pod(uid));
+        pods.map(|record| &record.pod)
+            .find_map(|pod| closed(pod, &self.cluster, profile, &self.setup.gates))
+    }
+
+    fn pod_updated(&mut self, uid: &PodUid) {
+        let Some(entry) = self.queue.entry_of(uid) else { return };
+        let (id, station) = (entry.id, entry.station.clone());
+        if !may_be_placed(&self.cluster, uid) && !self.planned(uid) {
+            self.pod_gone(uid);
+            return;
+        }
+        let priority = self.cluster.pod(uid).map_or(0, |record| record.pod.priority);
+        if self.queue.entry(id).is_some_and(|entry| entry.members.first() == Some(uid)) {
+            self.queue.set_priority(id, priority);
+            self.classify(id);
+        }
+        match station {
+            Station::Gated { .. } => self.admit(id),
+            Station::Active | Station::Backoff | Station::ErrorBackoff | Station::Unschedulable => {
+            }
+            Station::InFlight => self.plans_see(uid),
+        }
+    }
+
+    fn pod_gone(&mut self, uid: &PodUid) {
+        self.settle_seen(uid, None);
+        self.tells.forget(uid);
+        self.plans_see(uid);
+        let leader_gone = self.queue.entry_of(uid).map(|entry| entry.id);
+        if !self.queue.remove_pod(uid)
+            && let Some(id) = leader_gone
+        {
+            self.classify(id);
+        }
+        self.drop_searches();
+    }
+
+    /// Asks the hints of those who wait.
+    fn wake(&mut self, change: &Change) {
+        if matches!(change, Change::PodFreed { .. }) && self.setup.bug("lost-wakeup") {
+            return;
+        }
+        let (cluster, profiles, gates) = (&self.cluster, &self.profiles, &self.setup.gates);
+        let mut ask = |entry: &Entry, plugin: &'static str, change: &Change| {
+            hint(entry, plugin, change, cluster, &profiles[entry.profile], gates)
+        };
+        for id in self.queue.on_change(change, self.now, &mut ask) {
+            self.admit(id);
+        }
+    }
+
+    pub(super) fn outcome(&mut self, write: WriteId, result: WriteResult) {
+        let result = match self.bind_outcome(write, result) {
+            Ok(()) => {
+                self.purposes.remove(&write);
+                return;
+            }
+            Err(result) => result,
+        };
+        match self.purposes.remove(&write) {
+            Some(Purpose::Stage { plan, label }) => self.stage_outcome(plan, &label, result),
+            Some(Purpose::Settle { bind }) => self.settle_outcome(bind, result),
+            Some(Purpose::Tell { uid }) => self.tell_outcome(&uid, result),
+            Some(Purpose::Undo) | None => {}
+        }
+    }
+}
+
+/// A gate that holds an entry.
+pub(super) struct ClosedGate {
+    pub(super) plugin: &'static str,
+    pub(super) message: Text,
+    pub(super) told: bool,
+}
+
+fn closed(
+    pod: &crate::types::Pod,
+    cluster: &Cluster,
+    profile: &Profile,
+    always: &[AlwaysGate],
+) -> Option<ClosedGate> {
+    if let Some(problem) = &pod.problem {
+        let message = Text::from(format!("the pod can't be understood: {problem}"));
+        return Some(ClosedGate { plugin: DECODE_GATE, message, told: true });
+    }
+    let always = always.iter().map(|gate| (gate.name, &gate.gate));
+    let own = profile.pre_enqueue.iter().map(|entry| (entry.name, &entry.plugin));
+    // A scheduling gate is the user's own word: its pods are not examined any further.
+    let (first, rest): (Vec<_>, Vec<_>) =
+        always.chain(own).partition(|(name, _)| *name == "SchedulingGates");
+    first.into_iter().chain(rest).find_map(|(plugin, gate)| {
+        match guarded(plugin, || gate.gate(pod, cluster)) {
+            Ok(Gate::Open) => None,
+            Ok(Gate::Closed { message, told }) => Some(ClosedGate { plugin, message, told }),
+            Err(message) => Some(ClosedGate { plugin, message, told: true }),
+        }
+    })
+}
+
+pub(super) fn hint(
+    entry: &Entry,
+    plugin: &'static str,
+    change: &Change,
+    cluster: &Cluster,
+    profile: &Profile,
+    always: &[AlwaysGate],
+) -> Option<Hint> {
+    let pod = entry.members.first().and_then(|uid| cluster.pod(uid)).map(|record| &record.pod)?;
+    let always = always.iter().find(|gate| gate.name == plugin).map(|gate| gate.interest.as_ref());
+    let interest = always.or_else(|| profile.interest(plugin))?;
+    guarded(plugin, || interest.hint(HintContext { pod, cluster }, change)).ok()
+}

@@ -1,0 +1,233 @@
+//! Binds whose answer was lost, settled in three steps (promise 2).
+//!
+//! 1. Wait until the bind's `?timeout` has passed: the server has given it up by then.
+//! 2. Read the pod without resourceVersion.
+//! 3. If it is unbound, patch its status at the version read, so that an older proposal still
+//!    inside the store can no longer commit.
+//!
+//! Only then is the capacity released. A 409 is no answer either: the server says it also when its
+//! store breaks in mid-commit.
+
+use std::collections::BTreeMap;
+
+use crate::framework::Op;
+use crate::types::{PodRef, PodUid, Span, Text, Timestamp};
+
+use super::decision::{PlanId, Urgency, WriteId};
+use super::input::{PodRead, WriteResult};
+use super::plans::Failure;
+use super::{Engine, Purpose};
+
+/// A read or fence that failed is tried again so much later.
+const RETRY: Span = Span::from_secs(1);
+
+#[derive(Debug, Default)]
+pub(super) struct Settlements {
+    /// Binds that are sent and have no outcome yet.
+    sent: BTreeMap<WriteId, Bind>,
+    open: BTreeMap<WriteId, Settlement>,
+}
+
+#[derive(Clone, Debug)]
+struct Bind {
+    plan: PlanId,
+    label: Text,
+    pod: PodRef,
+    node: Text,
+}
+
+#[derive(Debug)]
+struct Settlement {
+    bind: Bind,
+    /// Before this the bind may still be under way inside the server.
+    given_up: Timestamp,
+    step: Step,
+    why: Text,
+}
+
+#[derive(Debug, PartialEq)]
+enum Step {
+    Wait(Timestamp),
+    Read,
+    Fence,
+}
+
+impl Settlements {
+    pub(super) fn len(&self) -> usize {
+        self.open.len()
+    }
+
+    pub(super) fn sent(&mut self, id: WriteId, plan: PlanId, label: Text, pod: PodRef, node: Text) {
+        self.sent.insert(id, Bind { plan, label, pod, node });
+    }
+
+    pub(super) fn next_wakeup(&self) -> Option<(Timestamp, &'static str)> {
+        let waits = self.open.values().filter_map(|settlement| match settlement.step {
+            Step::Wait(until) => Some((until, "an unconfirmed bind is looked up")),
+            Step::Read | Step::Fence => None,
+        });
+        waits.min()
+    }
+}
+
+impl Engine {
+    /// A bind has its first outcome. Returns the result if the write is no bind.
+    pub(super) fn bind_outcome(
+        &mut self,
+        write: WriteId,
+        result: WriteResult,
+    ) -> Result<(), WriteResult> {
+        let Some(bind) = self.settlements.sent.remove(&write) else { return Err(result) };
+        match result {
+            WriteResult::Done(_) => {
+                self.bind_done(bind.plan, &bind.label, &bind.pod, &bind.node);
+            }
+            WriteResult::NotSent { message } => {
+                self.bind_failed(bind.plan, &bind.label, Failure { message, moved_on: false });
+            }
+            WriteResult::Refused { code, message } => {
+                let message = Text::from(format!("binding rejected: {message}"));
+                let failure = Failure { message, moved_on: code == 404 };
+                self.bind_failed(bind.plan, &bind.label, failure);
+            }
+            WriteResult::Stale { message } if self.setup.bug("stale-is-no") => {
+                self.bind_failed(bind.plan, &bind.label, Failure { message, moved_on: false });
+            }
+            WriteResult::Unknown { message } if self.setup.bug("forget-unknown-bind") => {
+                self.bind_failed(bind.plan, &bind.label, Failure { message, moved_on: false });
+            }
+            WriteResult::Stale { message } => self.settle(write, bind, message, Step::Read),
+            WriteResult::Unknown { message } => {
+                let until = self.now + self.setup.limits.write_timeout;
+                self.settle(write, bind, message, Step::Wait(until));
+            }
+        }
+        Ok(())
+    }
+
+    fn settle(&mut self, write: WriteId, bind: Bind, why: Text, step: Step) {
+        let given_up = self.now + self.setup.limits.write_timeout;
+        let reads = step == Step::Read;
+        self.settlements.open.insert(write, Settlement { bind, given_up, step, why });
+        if reads {
+            self.read(write);
+        }
+    }
+
+    pub(super) fn advance_settlements(&mut self) {
+        let now = self.now;
+        let due = |s: &Settlement| matches!(s.step, Step::Wait(until) if until <= now);
+        let open = self.settlements.open.iter();
+        let ids: Vec<WriteId> = open.filter(|(_, s)| due(s)).map(|(id, _)| *id).collect();
+        for id in ids {
+            self.read(id);
+        }
+    }
+
+    fn read(&mut self, id: WriteId) {
+        let Some(settlement) = self.settlements.open.get_mut(&id) else { return };
+        settlement.step = Step::Read;
+        let pod = settlement.bind.pod.clone();
+        self.send(Op::ReadPod { pod }, Purpose::Settle { bind: id }, Urgency::Plan);
+    }
+
+    fn read_later(&mut self, id: WriteId, at: Timestamp) {
+        if let Some(settlement) = self.settlements.open.get_mut(&id) {
+            settlement.step = Step::Wait(at);
+        }
+    }
+
+    /// A read or fence of a settlement has its outcome.
+    pub(super) fn settle_outcome(&mut self, id: WriteId, result: WriteResult) {
+        let Some(settlement) = self.settlements.open.get(&id) else { return };
+        let later = self.now + RETRY;
+        match (&settlement.step, result) {
+            (Step::Read, WriteResult::Done(written)) => match written.pod {
+                Some(read) => self.settle_read(id, read),
+                None => self.read_later(id, later),
+            },
+            (Step::Fence, WriteResult::Done(_)) => self.unbound(id),
+            // The pod has moved on between read and fence: perhaps by the bind itself.
+            (Step::Fence, WriteResult::Stale { .. }) => self.read(id),
+            (_, WriteResult::Refused { code: 404, .. }) => self.settled_gone(id),
+            (Step::Wait(_), _) => {}
+            (
+                Step::Read | Step::Fence,
+                WriteResult::Stale { .. }
+                | WriteResult::Refused { .. }
+                | WriteResult::NotSent { .. }
+                | WriteResult::Unknown { .. },
+            ) => self.read_later(id, later),
+        }
+    }
+
+    fn settle_read(&mut self, id: WriteId, read: PodRead) {
+        let Some(settlement) = self.settlements.open.get_mut(&id) else { return };
+        match read {
+            PodRead::Gone => self.settled_gone(id),
+            PodRead::BoundTo { node } => self.settled_bound(id, &node),
+            PodRead::Unbound { .. } if self.now < settlement.given_up => {
+                settlement.step = Step::Wait(settlement.given_up);
+            }
+            PodRead::Unbound { .. } if self.setup.bug("no-fence") => self.unbound(id),
+            PodRead::Unbound { resource_version } => {
+                settlement.step = Step::Fence;
+                let (pod, node) = (settlement.bind.pod.clone(), settlement.bind.node.clone());
+                let op = Op::Fence { pod, resource_version, node };
+                self.send(op, Purpose::Settle { bind: id }, Urgency::Plan);
+            }
+        }
+    }
+
+    fn settled_bound(&mut self, id: WriteId, node: &Text) {
+        let Some(Settlement { bind, .. }) = self.settlements.open.remove(&id) else { return };
+        if bind.node == *node {
+            self.bind_done(bind.plan, &bind.label, &bind.pod, &bind.node);
+        } else {
+            let message = Text::from(format!("pod {} is bound to {node} by another", bind.pod));
+            self.bind_failed(bind.plan, &bind.label, Failure { message, moved_on: true });
+        }
+    }
+
+    fn settled_gone(&mut self, id: WriteId) {
+        let Some(Settlement { bind, .. }) = self.settlements.open.remove(&id) else { return };
+        let message = Text::from(format!("pod {} is gone", bind.pod));
+        self.bind_failed(bind.plan, &bind.label, Failure { message, moved_on: true });
+    }
+
+    fn unbound(&mut self, id: WriteId) {
+        let Some(Settlement { bind, why, .. }) = self.settlements.open.remove(&id) else { return };
+        let message = Text::from(format!("the bind to {} was lost: {why}", bind.node));
+        self.bind_failed(bind.plan, &bind.label, Failure { message, moved_on: false });
+    }
+
+    /// The watch says where a pod is: whatever was open about its bind is settled.
+    pub(super) fn settle_seen(&mut self, uid: &PodUid, node: Option<&Text>) {
+        let open = self.settlements.open.iter();
+        let ids: Vec<WriteId> =
+            open.filter(|(_, s)| s.bind.pod.uid == *uid).map(|(id, _)| *id).collect();
+        for id in ids {
+            match node {
+                Some(node) => self.settled_bound(id, node),
+                None => self.settled_gone(id),
+            }
+        }
+        let sent = self.settlements.sent.iter();
+        let ids: Vec<WriteId> =
+            sent.filter(|(_, bind)| bind.pod.uid == *uid).map(|(id, _)| *id).collect();
+        for id in ids {
+            let Some(bind) = self.settlements.sent.remove(&id) else { continue };
+            self.purposes.remove(&id);
+            match node {
+                Some(node) if *node == bind.node => {
+                    self.bind_done(bind.plan, &bind.label, &bind.pod, &bind.node);
+                }
+                Some(_) | None => {
+                    let message = Text::from(format!("pod {} has moved on", bind.pod));
+                    let failure = Failure { message, moved_on: true };
+                    self.bind_failed(bind.plan, &bind.label, failure);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! What an engine is made of.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use crate::framework::{Interest, PreEnqueue, Profile};
+use crate::queue::{BackoffPolicy, SchedulingQueue};
+use crate::snapshot::Cluster;
+use crate::types::{Pod, Span, Text, Timestamp};
+
+use super::Engine;
+use super::budget::STEPS_A_POLL;
+use super::classes::{Classes, TABLE_BYTES_MAX};
+use super::input::Consultant;
+use super::plans::Plans;
+use super::report::ReportLevel;
+use super::settle::Settlements;
+use super::tell::Tells;
+
+/// A gate that holds pods of every profile.
+#[derive(Clone)]
+pub struct AlwaysGate {
+    pub name: &'static str,
+    pub gate: Arc<dyn PreEnqueue>,
+    pub interest: Arc<dyn Interest + Send + Sync>,
+}
+
+/// Tells which pods belong together.
+pub trait Grouping: Send + Sync {
+    /// Returns the group's key and how many members make it one; `None` for a pod of its own.
+    fn group(&self, pod: &Pod) -> Option<(Text, usize)>;
+}
+
+/// Every pod is on its own.
+pub struct NoGroups;
+
+impl Grouping for NoGroups {
+    fn group(&self, _pod: &Pod) -> Option<(Text, usize)> {
+        None
+    }
+}
+
+/// Bounds of what the engine does at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    pub steps_a_poll: u64,
+    /// Plans under way; nothing new is begun beyond.
+    pub plans_max: usize,
+    pub table_bytes_max: usize,
+    /// Sent as `?timeout` with every write.
+    pub write_timeout: Span,
+    /// A condition whose reasons are the same is rewritten at most so often.
+    pub retell: Span,
+    /// How long an unschedulable entry waits for a helpful change before it is tried anyway.
+    pub leftover: Span,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            steps_a_poll: STEPS_A_POLL,
+            plans_max: 4096,
+            table_bytes_max: TABLE_BYTES_MAX,
+            write_timeout: Span::from_secs(5),
+            retell: Span::from_secs(60),
+            leftover: Span::from_secs(300),
+        }
+    }
+}
+
+#[derive(Clone)]
+pub struct Setup {
+    pub seed: u64,
+    pub backoff: BackoffPolicy,
+    pub limits: Limits,
+    pub report: ReportLevel,
+    pub gates: Vec<AlwaysGate>,
+    pub grouping: Arc<dyn Grouping>,
+    pub consultants: Vec<Arc<dyn Consultant>>,
+    /// Percentage of nodes scored where a profile says nothing; 0 scores all.
+    pub percentage_of_nodes_to_score: i32,
+    /// Watches that must have synced before anything is decided.
+    pub watches: Vec<Text>,
+    /// The planted bug that is switched on; without the feature it has no effect.
+    pub bug: Option<Text>,
+}
+
+impl Default for Setup {
+    fn default() -> Setup {
+        Setup {
+            seed: 0,
+            backoff: BackoffPolicy::UPSTREAM,
+            limits: Limits::default(),
+            report: ReportLevel::default(),
+            gates: Vec::new(),
+            grouping: Arc::new(NoGroups),
+            consultants: Vec::new(),
+            percentage_of_nodes_to_score: 0,
+            watches: Vec::new(),
+            bug: None,
+        }
+    }
+}
+
+impl Setup {
+    /// Tells whether the planted bug `name` is on.
+    pub(super) fn bug(&self, name: &str) -> bool {
+        cfg!(feature = "planted-bugs") && self.bug.as_ref().is_some_and(|bug| bug == name)
+    }
+}
+
+impl Engine {
+    /// Makes an engine with an empty ledger. All profiles share the first one's queue order.
+    pub fn new(profiles: Vec<Profile>, setup: Setup) -> Engine {
+        let ordering = profiles
+            .first()
+            .and_then(|profile| profile.queue_sort.first())
+            .map_or_else(fifo, |entry| entry.plugin.ordering());
+        let names = profiles.iter().enumerate();
+        let mut queue = SchedulingQueue::new(ordering, setup.backoff);
+        queue.set_leftover(setup.limits.leftover);
+        Engine {
+            cluster: Cluster::default(),
+            queue,
+            classes: Classes::new(setup.limits.table_bytes_max),
+            by_name: names.map(|(at, profile)| (profile.scheduler_name.clone(), at)).collect(),
+            profiles,
+            now: Timestamp::default(),
+            unsynced: setup.watches.iter().cloned().collect::<BTreeSet<Text>>(),
+            draining: false,
+            paused: None,
+            asking: BTreeMap::new(),
+            plans: Plans::default(),
+            settlements: Settlements::default(),
+            tells: Tells::default(),
+            purposes: BTreeMap::new(),
+            next_id: 0,
+            out: VecDeque::new(),
+            setup,
+        }
+    }
+}
+
+/// First in, first out: the order of an engine without a queue sort plugin.
+fn fifo() -> Box<dyn crate::framework::QueueOrdering> {
+    Box::new(Fifo(VecDeque::new()))
+}
+
+struct Fifo(VecDeque<u64>);
+
+impl crate::framework::QueueOrdering for Fifo {
+    fn push(&mut self, ranked: crate::framework::Ranked) {
+        self.0.push_back(ranked.entry);
+    }
+
+    fn remove(&mut self, entry: u64) -> bool {
+        let at = self.0.iter().position(|other| *other == entry);
+        at.and_then(|at| self.0.remove(at)).is_some()
+    }
+
+    fn pop(&mut self, _cluster: &Cluster) -> Option<u64> {
+        self.0.pop_front()
+    }
+
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+}

@@ -1,0 +1,509 @@
+//! What is known of one class: a verdict and scores per node, brought up to date by looking only
+//! at nodes that changed.
+
+use std::collections::BTreeMap;
+
+use crate::framework::{
+    Cycle, CycleState, Filter, NodeSet, Normalize, PreFilterAnswer, Profile, Reads, Reason, Verdict,
+};
+use crate::snapshot::{Cluster, IndexRef, NodeIdx, Version};
+use crate::types::Text;
+
+use super::budget::Budget;
+use super::guard::guarded;
+
+/// Index into [`Table::answers`]; 0 is Fit.
+type AnswerId = u16;
+const FIT: AnswerId = 0;
+/// There is no node at the index, or it has not been looked at.
+const NO_NODE: AnswerId = AnswerId::MAX;
+const ANSWERS_MAX: usize = AnswerId::MAX as usize - 1;
+
+pub(crate) struct Table {
+    pub(crate) state: CycleState,
+    /// Filters that read the node and the class only, by index in the profile, in order.
+    narrow: Vec<usize>,
+    wide: Vec<WideFilter>,
+    answers: Vec<(usize, Verdict)>,
+    answer_ids: BTreeMap<(usize, Verdict), AnswerId>,
+    narrow_answers: Vec<AnswerId>,
+    /// Nodes that pass every filter.
+    pub(crate) fit: NodeSet,
+    pub(crate) scores: super::scores::Scores,
+    deps: Vec<Dependency>,
+    only: Only,
+    /// What of the log of node changes has been read.
+    read_to: u64,
+    /// The first full pass goes on from here.
+    filling: Option<usize>,
+}
+
+/// A filter whose answers depend on more than the node: looked at anew when that moves.
+struct WideFilter {
+    at: usize,
+    answers: Vec<AnswerId>,
+    stale: bool,
+}
+
+/// The indexes that a plugin read, as they were.
+struct Dependency {
+    plugin: &'static str,
+    reads: Reads,
+    versions: Vec<Version>,
+}
+
+/// Nodes that PreFilter plugins restricted the pod to.
+#[derive(Default)]
+struct Only {
+    nodes: Option<NodeSet>,
+    plugins: Vec<&'static str>,
+}
+
+/// Why there is no table.
+pub(crate) enum Unready {
+    /// The budget is used up; the table keeps what it has.
+    Paused,
+    /// A plugin turned the pod away before any node.
+    Rejected { plugin: &'static str, answer: PreFilterAnswer },
+}
+
+/// How PreFilter went, without its side effects.
+#[derive(PartialEq)]
+enum Shape {
+    Skip,
+    Continue,
+    Only(Vec<NodeIdx>),
+}
+
+impl Table {
+    /// Runs PreFilter and lays the table out; nothing is known of any node yet.
+    pub(crate) fn new(profile: &Profile, cycle: Cycle<'_>) -> Result<Table, Unready> {
+        let mut state = CycleState::default();
+        let mut only = Only::default();
+        let mut skipped = Vec::new();
+        for entry in &profile.pre_filter {
+            let answer = guarded(entry.name, || entry.plugin.pre_filter(cycle, &mut state));
+            match shape_of(answer) {
+                Ok(Shape::Skip) => skipped.push(entry.name),
+                Ok(Shape::Continue) => {}
+                Ok(Shape::Only(nodes)) => only.restrict(entry.name, nodes),
+                Err(answer) => return Err(Unready::Rejected { plugin: entry.name, answer }),
+            }
+        }
+        let mut table = Table {
+            scores: super::scores::Scores::new(profile, cycle, &mut state),
+            state,
+            narrow: Vec::new(),
+            wide: Vec::new(),
+            answers: vec![(0, Verdict::Fit)],
+            answer_ids: BTreeMap::new(),
+            narrow_answers: Vec::new(),
+            fit: NodeSet::default(),
+            deps: Vec::new(),
+            only,
+            read_to: 0,
+            filling: Some(0),
+        };
+        table.split_filters(profile, cycle, &skipped);
+        table.note_dependencies(profile, cycle);
+        Ok(table)
+    }
+
+    fn split_filters(&mut self, profile: &Profile, cycle: Cycle<'_>, skipped: &[&'static str]) {
+        for (at, entry) in profile.filter.iter().enumerate() {
+            if skipped.contains(&entry.name) {
+                continue;
+            }
+            if reads_of(profile, entry.name, entry.plugin.as_ref(), cycle).indexes.is_empty() {
+                self.narrow.push(at);
+            } else {
+                self.wide.push(WideFilter { at, answers: Vec::new(), stale: true });
+            }
+        }
+    }
+
+    fn note_dependencies(&mut self, profile: &Profile, cycle: Cycle<'_>) {
+        for entry in &profile.pre_filter {
+            let mut reads = entry.plugin.reads(cycle);
+            if let Some(filter) = profile.filter.iter().find(|f| f.name == entry.name) {
+                reads.indexes.extend(filter.plugin.reads(cycle).indexes);
+            }
+            self.depend(entry.name, reads, cycle.cluster);
+        }
+        for wide in &self.wide {
+            let entry = &profile.filter[wide.at];
+            if !profile.pre_filter.iter().any(|p| p.name == entry.name) {
+                let reads = entry.plugin.reads(cycle);
+                let versions = versions(cycle.cluster, &reads.indexes);
+                self.deps.push(Dependency { plugin: entry.name, reads, versions });
+            }
+        }
+    }
+
+    fn depend(&mut self, plugin: &'static str, reads: Reads, cluster: &Cluster) {
+        if !reads.indexes.is_empty() {
+            let versions = versions(cluster, &reads.indexes);
+            self.deps.push(Dependency { plugin, reads, versions });
+        }
+    }
+
+    /// Brings the table up to date with the ledger.
+    ///
+    /// # Errors
+    /// [`Unready::Paused`] with everything kept that was worked out so far, or
+    /// [`Unready::Rejected`] if PreFilter turns the pod away by what its indexes say now.
+    pub(crate) fn refresh(
+        &mut self,
+        profile: &Profile,
+        cycle: Cycle<'_>,
+        budget: &mut Budget,
+    ) -> Result<(), Unready> {
+        if self.dependencies_moved(profile, cycle)? {
+            *self = Table::new(profile, cycle)?;
+        }
+        let changed = self.refresh_narrow(profile, cycle, budget)?;
+        self.refresh_wide(profile, cycle, &changed, budget);
+        self.scores.refresh(profile, cycle, &self.state, &changed, budget);
+        Ok(())
+    }
+
+    /// Runs PreFilter again for plugins whose indexes moved. Returns whether an answer changed so
+    /// that the table must be laid out anew.
+    fn dependencies_moved(&mut self, profile: &Profile, cycle: Cycle<'_>) -> Result<bool, Unready> {
+        for dep in &mut self.deps {
+            let now = versions(cycle.cluster, &dep.reads.indexes);
+            if now == dep.versions {
+                continue;
+            }
+            dep.versions = now;
+            for wide in &mut self.wide {
+                wide.stale |= profile.filter[wide.at].name == dep.plugin;
+            }
+            let Some(entry) = profile.pre_filter.iter().find(|e| e.name == dep.plugin) else {
+                continue;
+            };
+            let answer = guarded(entry.name, || entry.plugin.pre_filter(cycle, &mut self.state));
+            let was_run = self.narrow.iter().chain(self.wide.iter().map(|w| &w.at));
+            let was_run = was_run.copied().any(|at| profile.filter[at].name == dep.plugin);
+            match shape_of(answer) {
+                Ok(Shape::Continue) if was_run && !self.only.names(dep.plugin) => {}
+                Ok(Shape::Skip) if !was_run => {}
+                Ok(_) => return Ok(true),
+                Err(answer) => return Err(Unready::Rejected { plugin: entry.name, answer }),
+            }
+        }
+        Ok(false)
+    }
+
+    /// Returns the nodes that were looked at again, each once, ascending; all after a first pass.
+    fn refresh_narrow(
+        &mut self,
+        profile: &Profile,
+        cycle: Cycle<'_>,
+        budget: &mut Budget,
+    ) -> Result<Changed, Unready> {
+        let nodes = cycle.cluster.nodes();
+        if self.filling.is_none() && nodes.changed_since(self.read_to).is_none() {
+            self.filling = Some(0);
+        }
+        self.grow(nodes.capacity());
+        let mut all = false;
+        if let Some(from) = self.filling {
+            if from == 0 {
+                self.read_to = nodes.log_end();
+            }
+            for at in from..nodes.capacity() {
+                if !budget.left() {
+                    self.filling = Some(at);
+                    return Err(Unready::Paused);
+                }
+                self.look_at(profile, cycle, NodeIdx(at as u32), budget);
+            }
+            self.filling = None;
+            all = true;
+        }
+        let mut changed: Vec<NodeIdx> =
+            nodes.changed_since(self.read_to).into_iter().flatten().collect();
+        changed.sort_unstable();
+        changed.dedup();
+        for node in &changed {
+            self.look_at(profile, cycle, *node, budget);
+        }
+        self.read_to = nodes.log_end();
+        Ok(if all { Changed::All } else { Changed::Some(changed) })
+    }
+
+    fn grow(&mut self, capacity: usize) {
+        self.narrow_answers.resize(capacity, NO_NODE);
+        for wide in &mut self.wide {
+            wide.answers.resize(capacity, FIT);
+        }
+        self.scores.grow(capacity);
+    }
+
+    fn look_at(&mut self, profile: &Profile, cycle: Cycle<'_>, node: NodeIdx, budget: &mut Budget) {
+        let answer = if cycle.cluster.nodes().node(node).is_none() {
+            NO_NODE
+        } else {
+            self.narrow_answer(profile, cycle, node, budget)
+        };
+        self.narrow_answers[node.at()] = answer;
+        if answer == FIT {
+            self.scores.look_at(profile, cycle, &self.state, node, budget);
+            self.fit.insert(node);
+        } else {
+            self.fit.remove(node);
+        }
+    }
+
+    fn narrow_answer(
+        &mut self,
+        profile: &Profile,
+        cycle: Cycle<'_>,
+        node: NodeIdx,
+        budget: &mut Budget,
+    ) -> AnswerId {
+        if let Some(reason) = self.only.excludes(node) {
+            return self.answer_id(usize::MAX, Verdict::Unresolvable(reason));
+        }
+        for at in 0..self.narrow.len() {
+            let at = self.narrow[at];
+            budget.spend(1);
+            let verdict = filter_at(profile, at, cycle, &self.state, node);
+            if !verdict.fits() {
+                return self.answer_id(at, verdict);
+            }
+        }
+        FIT
+    }
+
+    fn answer_id(&mut self, at: usize, verdict: Verdict) -> AnswerId {
+        let key = (at, verdict);
+        if let Some(id) = self.answer_ids.get(&key) {
+            return *id;
+        }
+        if self.answers.len() >= ANSWERS_MAX {
+            // Only Broken texts can differ so often; the last one speaks for the rest.
+            return (self.answers.len() - 1) as AnswerId;
+        }
+        let id = self.answers.len() as AnswerId;
+        self.answers.push(key.clone());
+        self.answer_ids.insert(key, id);
+        id
+    }
+
+    fn refresh_wide(
+        &mut self,
+        profile: &Profile,
+        cycle: Cycle<'_>,
+        changed: &Changed,
+        budget: &mut Budget,
+    ) {
+        if self.wide.is_empty() {
+            return;
+        }
+        let everything = matches!(changed, Changed::All) || self.wide.iter().any(|w| w.stale);
+        let nodes: Vec<NodeIdx> = match changed {
+            Changed::Some(nodes) if !everything => nodes.clone(),
+            _ => (0..self.narrow_answers.len()).map(|at| NodeIdx(at as u32)).collect(),
+        };
+        let whole = matches!(changed, Changed::All);
+        for node in nodes {
+            let touched =
+                whole || matches!(changed, Changed::Some(c) if c.binary_search(&node).is_ok());
+            self.look_wide(profile, cycle, node, touched, budget);
+        }
+        self.wide.iter_mut().for_each(|wide| wide.stale = false);
+    }
+
+    fn look_wide(
+        &mut self,
+        profile: &Profile,
+        cycle: Cycle<'_>,
+        node: NodeIdx,
+        touched: bool,
+        budget: &mut Budget,
+    ) {
+        let narrow = self.narrow_answers[node.at()];
+        if narrow == NO_NODE {
+            return;
+        }
+        // Filters after the one that turned the node away are not asked.
+        let end = if narrow == FIT { usize::MAX } else { self.answers[usize::from(narrow)].0 };
+        let end = if end == usize::MAX && narrow != FIT { 0 } else { end };
+        let mut fits = narrow == FIT;
+        for at in 0..self.wide.len() {
+            let (filter, stale) = (self.wide[at].at, self.wide[at].stale);
+            if filter >= end {
+                continue;
+            }
+            if stale || touched {
+                budget.spend(1);
+                let verdict = filter_at(profile, filter, cycle, &self.state, node);
+                let id = if verdict.fits() { FIT } else { self.answer_id(filter, verdict) };
+                self.wide[at].answers[node.at()] = id;
+            }
+            fits &= self.wide[at].answers[node.at()] == FIT;
+        }
+        if fits {
+            self.fit.insert(node);
+        } else {
+            self.fit.remove(node);
+        }
+    }
+
+    /// Returns the answer about `node`: that of the first filter, in the profile's order, that
+    /// turned it away. `None` where there is no node.
+    fn answer_of(&self, node: NodeIdx) -> Option<AnswerId> {
+        let narrow = *self.narrow_answers.get(node.at())?;
+        if narrow == NO_NODE {
+            return None;
+        }
+        let place = |id: AnswerId| match self.answers[usize::from(id)].0 {
+            _ if id == FIT => (2, 0),
+            usize::MAX => (0, 0),
+            at => (1, at),
+        };
+        let wide = self.wide.iter().map(|w| w.answers[node.at()]).filter(|id| *id != FIT);
+        wide.chain([narrow]).min_by_key(|id| place(*id))
+    }
+
+    /// Counts nodes by answer, Fit left out. Shape: (filter's name, verdict, nodes).
+    pub(crate) fn rejections<'a>(
+        &'a self,
+        profile: &Profile,
+    ) -> Vec<(&'static str, &'a Verdict, usize)> {
+        let mut counts = vec![0usize; self.answers.len()];
+        for at in 0..self.narrow_answers.len() {
+            if let Some(id) = self.answer_of(NodeIdx(at as u32)) {
+                counts[usize::from(id)] += 1;
+            }
+        }
+        let answers = self.answers.iter().zip(counts).skip(1).filter(|(_, count)| *count > 0);
+        answers.map(|((at, verdict), count)| (filter_name(profile, *at), verdict, count)).collect()
+    }
+
+    pub(crate) fn restricting_plugins(&self) -> &[&'static str] {
+        &self.only.plugins
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        let nodes = self.narrow_answers.capacity();
+        let wide = self.wide.len() * nodes * size_of::<AnswerId>();
+        nodes * size_of::<AnswerId>() + wide + nodes / 8 + self.scores.bytes() + 512
+    }
+}
+
+/// Nodes looked at again in a refresh.
+pub(crate) enum Changed {
+    All,
+    /// Ascending.
+    Some(Vec<NodeIdx>),
+}
+
+impl Only {
+    fn restrict(&mut self, plugin: &'static str, nodes: Vec<NodeIdx>) {
+        let mut set: NodeSet = nodes.into_iter().collect();
+        if let Some(known) = &self.nodes {
+            set = set.iter().filter(|node| known.contains(*node)).collect();
+        }
+        self.nodes = Some(set);
+        self.plugins.push(plugin);
+    }
+
+    fn names(&self, plugin: &str) -> bool {
+        self.plugins.contains(&plugin)
+    }
+
+    fn excludes(&self, node: NodeIdx) -> Option<Reason> {
+        let nodes = self.nodes.as_ref()?;
+        if nodes.contains(node) {
+            return None;
+        }
+        let mut plugins = self.plugins.clone();
+        plugins.sort_unstable();
+        let text = format!("node(s) didn't satisfy plugin(s) [{}]", plugins.join(" "));
+        Some(Reason { texts: vec![Text::from(text)] })
+    }
+}
+
+fn filter_name(profile: &Profile, at: usize) -> &'static str {
+    profile.filter.get(at).map_or("", |entry| entry.name)
+}
+
+fn reads_of(profile: &Profile, name: &str, filter: &dyn Filter, cycle: Cycle<'_>) -> Reads {
+    let mut reads = filter.reads(cycle);
+    if let Some(pre) = profile.pre_filter.iter().find(|entry| entry.name == name) {
+        reads.indexes.extend(pre.plugin.reads(cycle).indexes);
+    }
+    reads
+}
+
+fn versions(cluster: &Cluster, indexes: &[IndexRef]) -> Vec<Version> {
+    indexes.iter().map(|index| cluster.index_version(index)).collect()
+}
+
+fn shape_of(answer: Result<PreFilterAnswer, Text>) -> Result<Shape, PreFilterAnswer> {
+    match answer {
+        Ok(PreFilterAnswer::Continue) => Ok(Shape::Continue),
+        Ok(PreFilterAnswer::Only(nodes)) => Ok(Shape::Only(nodes)),
+        Ok(PreFilterAnswer::Skip) => Ok(Shape::Skip),
+        Ok(rejected) => Err(rejected),
+        Err(fault) => Err(PreFilterAnswer::Broken(fault)),
+    }
+}
+
+fn filter_at(
+    profile: &Profile,
+    at: usize,
+    cycle: Cycle<'_>,
+    state: &CycleState,
+    node: NodeIdx,
+) -> Verdict {
+    let entry = &profile.filter[at];
+    match guarded(entry.name, || entry.plugin.filter(cycle, state, node)) {
+        Ok(verdict) => verdict,
+        Err(fault) => Verdict::Broken(fault),
+    }
+}
+
+/// Runs PreFilter and Filter for one node against the ledger as it is, without any table: for
+/// nominated pods on top, checks of a plan, and victims.
+pub(crate) fn verdict_on(profile: &Profile, cycle: Cycle<'_>, node: NodeIdx) -> Verdict {
+    if cycle.cluster.nodes().node(node).is_none() {
+        return Verdict::Unresolvable(Reason::of("node is gone"));
+    }
+    let mut state = CycleState::default();
+    let mut skipped = Vec::new();
+    for entry in &profile.pre_filter {
+        let answer = guarded(entry.name, || entry.plugin.pre_filter(cycle, &mut state));
+        match shape_of(answer) {
+            Ok(Shape::Skip) => skipped.push(entry.name),
+            Ok(Shape::Only(nodes)) if !nodes.contains(&node) => {
+                return Verdict::Unresolvable(Reason::of("node(s) didn't satisfy plugin(s)"));
+            }
+            Ok(_) => {}
+            Err(PreFilterAnswer::Unschedulable(reason)) => return Verdict::Unschedulable(reason),
+            Err(PreFilterAnswer::Broken(text)) => return Verdict::Broken(text),
+            Err(PreFilterAnswer::Unresolvable(reason) | PreFilterAnswer::Pending(reason)) => {
+                return Verdict::Unresolvable(reason);
+            }
+            Err(_) => {}
+        }
+    }
+    for at in 0..profile.filter.len() {
+        if skipped.contains(&profile.filter[at].name) {
+            continue;
+        }
+        let verdict = filter_at(profile, at, cycle, &state, node);
+        if !verdict.fits() {
+            return verdict;
+        }
+    }
+    Verdict::Fit
+}
+
+/// Tells whether a scorer's column can be merged into one sum.
+pub(crate) fn sums_up(normalize: Normalize, reads: &Reads) -> bool {
+    normalize == Normalize::No && reads.indexes.is_empty()
+}

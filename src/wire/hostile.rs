@@ -1,0 +1,109 @@
+//! Hostile input: whatever JSON an object is made of, conversion ends, doesn't panic, and keeps
+//! the identity if the metadata is intact.
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::pod::tests::{busy_node, busy_pod};
+use super::{Kind, Object, Tables, decode};
+
+/// Values that fit nowhere, or only just.
+fn odd_value() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<u64>().prop_map(Value::from),
+        any::<f64>().prop_map(|x| json!(x)),
+        "\\PC{0,20}".prop_map(Value::from),
+        "[-+]?[0-9]{0,25}(\\.[0-9]{0,25})?([numkMGTPE]|[KMGTPE]i|[eE][-+]?[0-9]{1,12})?"
+            .prop_map(Value::from),
+        prop::sample::select(vec!["NaN", "9e18", "-1", "", "Exists", "Gt", "DoNotSchedule"])
+            .prop_map(Value::from),
+        prop::collection::vec(any::<i64>(), 0..3).prop_map(Value::from),
+        Just(json!({})),
+        Just(json!([null, {}, [], "x"])),
+        Just(json!({"name": {"name": []}, "requests": {"cpu": {}}})),
+    ]
+}
+
+/// Returns the paths of all values below `value`, as JSON pointers.
+fn pointers(value: &Value, at: &str, all: &mut Vec<String>) {
+    let children: Vec<(String, &Value)> = match value {
+        Value::Object(map) => {
+            map.iter().map(|(k, v)| (k.replace('~', "~0").replace('/', "~1"), v)).collect()
+        }
+        Value::Array(list) => list.iter().enumerate().map(|(i, v)| (i.to_string(), v)).collect(),
+        _ => Vec::new(),
+    };
+    for (key, child) in children {
+        let at = format!("{at}/{key}");
+        pointers(child, &at, all);
+        all.push(at);
+    }
+}
+
+fn mutated(base: Value, changes: &[(prop::sample::Index, Value)], spare: &str) -> Value {
+    let mut value = base;
+    for (index, odd) in changes {
+        let mut all = Vec::new();
+        pointers(&value, "", &mut all);
+        all.retain(|at| !at.starts_with(spare));
+        if let Some(place) =
+            all.get(index.index(all.len().max(1))).and_then(|at| value.pointer_mut(at))
+        {
+            *place = odd.clone();
+        }
+    }
+    value
+}
+
+fn changes() -> impl Strategy<Value = Vec<(prop::sample::Index, Value)>> {
+    prop::collection::vec((any::<prop::sample::Index>(), odd_value()), 1..6)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_broken_pod_keeps_its_identity(changes in changes()) {
+        let json = mutated(busy_pod(), &changes, "/metadata");
+        let decoded = decode(Kind::Pod, json, &mut Tables::default()).unwrap();
+        let Object::Pod(pod) = decoded.object else { panic!("not a pod") };
+        prop_assert_eq!(pod.reference().to_string(), "team/train-0");
+        prop_assert_eq!(pod.uid.0.as_str(), "uid-0");
+        prop_assert_eq!(pod.resource_version, 42);
+        prop_assert_eq!(pod.problem.is_some(), !decoded.problems.is_empty());
+        prop_assert!(pod.problem.is_none_or(|text| text.len() < 1000));
+    }
+
+    #[test]
+    fn a_broken_node_keeps_its_identity(changes in changes()) {
+        let json = mutated(busy_node(), &changes, "/metadata");
+        let decoded = decode(Kind::Node, json, &mut Tables::default()).unwrap();
+        let Object::Node(node) = decoded.object else { panic!("not a node") };
+        prop_assert_eq!(node.name.as_str(), "node-1");
+        prop_assert!(node.allocatable.cpu_milli >= 0 && node.pods_max >= 0);
+        prop_assert_eq!(node.labels.value("zone").unwrap().as_str(), "a");
+    }
+
+    #[test]
+    fn no_kind_panics_on_any_object(kind in prop::sample::select(Kind::ALL.to_vec()), changes in changes()) {
+        let mut json = busy_pod();
+        json["provisioner"] = json!("p");
+        json["spec"]["selector"] = json!({"matchLabels": {"a": "b"}});
+        json["spec"]["drivers"] = json!([{"name": "d", "allocatable": {"count": 3}}]);
+        json["spec"]["csi"] = json!({"driver": "d", "volumeHandle": "h"});
+        json["spec"]["nodeAffinity"] = json!({"required": {"nodeSelectorTerms": [{}]}});
+        let _ = decode(kind, mutated(json, &changes, "\0"), &mut Tables::default());
+    }
+
+    #[test]
+    fn the_same_bytes_decode_as_a_watched_object(changes in changes()) {
+        let text = mutated(busy_pod(), &changes, "\0").to_string();
+        if text.starts_with('{') {
+            let wire: super::k8s::Pod = serde_json::from_str(&text).unwrap();
+            super::pod::pod(wire, &mut Tables::default());
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! Every kind that is watched, behind one `decode`; `berth simulate` reads files through it.
+
+use berth_core::types::volume::{
+    CsiNode, PersistentVolume, PersistentVolumeClaim, StorageClass, VolumeAttachment,
+};
+use berth_core::types::workload::{Namespace, PodSelectorOwner};
+use berth_core::types::{Node, Pod};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::problem::Problem;
+use super::tables::Tables;
+use super::{node, pod, volume, workload};
+
+/// Every kind that is watched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    Node,
+    Pod,
+    Namespace,
+    Service,
+    ReplicationController,
+    ReplicaSet,
+    StatefulSet,
+    PersistentVolumeClaim,
+    PersistentVolume,
+    StorageClass,
+    CsiNode,
+    VolumeAttachment,
+}
+
+impl Kind {
+    pub const ALL: [Kind; 12] = [
+        Kind::Node,
+        Kind::Pod,
+        Kind::Namespace,
+        Kind::Service,
+        Kind::ReplicationController,
+        Kind::ReplicaSet,
+        Kind::StatefulSet,
+        Kind::PersistentVolumeClaim,
+        Kind::PersistentVolume,
+        Kind::StorageClass,
+        Kind::CsiNode,
+        Kind::VolumeAttachment,
+    ];
+
+    /// Returns `apiVersion` and `kind` as they stand in an object.
+    pub fn names(self) -> (&'static str, &'static str) {
+        match self {
+            Kind::Node => ("v1", "Node"),
+            Kind::Pod => ("v1", "Pod"),
+            Kind::Namespace => ("v1", "Namespace"),
+            Kind::Service => ("v1", "Service"),
+            Kind::ReplicationController => ("v1", "ReplicationController"),
+            Kind::ReplicaSet => ("apps/v1", "ReplicaSet"),
+            Kind::StatefulSet => ("apps/v1", "StatefulSet"),
+            Kind::PersistentVolumeClaim => ("v1", "PersistentVolumeClaim"),
+            Kind::PersistentVolume => ("v1", "PersistentVolume"),
+            Kind::StorageClass => ("storage.k8s.io/v1", "StorageClass"),
+            Kind::CsiNode => ("storage.k8s.io/v1", "CSINode"),
+            Kind::VolumeAttachment => ("storage.k8s.io/v1", "VolumeAttachment"),
+        }
+    }
+
+    /// Returns the kind that an object says it has; None if it isn't one of those watched.
+    pub fn of(object: &Value) -> Option<Kind> {
+        let api_version = object.get("apiVersion")?.as_str()?;
+        let kind = object.get("kind")?.as_str()?;
+        Kind::ALL.into_iter().find(|known| known.names() == (api_version, kind))
+    }
+}
+
+/// An object as core knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Object {
+    Node(Box<Node>),
+    Pod(Box<Pod>),
+    Namespace(Namespace),
+    SelectorOwner(PodSelectorOwner),
+    PersistentVolumeClaim(Box<PersistentVolumeClaim>),
+    PersistentVolume(Box<PersistentVolume>),
+    StorageClass(StorageClass),
+    CsiNode(CsiNode),
+    VolumeAttachment(VolumeAttachment),
+}
+
+/// An object and what couldn't be understood of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decoded {
+    pub object: Object,
+    /// A pod's first one is also its [`Pod::problem`].
+    pub problems: Vec<Problem>,
+}
+
+/// Why there is no object at all: it can't be told which one it would be.
+#[derive(Debug, thiserror::Error)]
+pub enum WireError {
+    #[error("{kind} is not an object")]
+    Shape {
+        kind: &'static str,
+        #[source]
+        source: serde_json::Error,
+    },
+    #[error("{kind} has no name")]
+    Nameless { kind: &'static str },
+}
+
+/// Converts an object of a known kind.
+///
+/// # Errors
+/// If it isn't a JSON object, or has no name.
+pub fn decode(kind: Kind, json: Value, tables: &mut Tables) -> Result<Decoded, WireError> {
+    let named =
+        json.pointer("/metadata/name").and_then(Value::as_str).is_some_and(|n| !n.is_empty());
+    if json.is_object() && !named {
+        return Err(WireError::Nameless { kind: kind.names().1 });
+    }
+    let owner = Object::SelectorOwner;
+    let claim = |claim| Object::PersistentVolumeClaim(Box::new(claim));
+    let volume = |volume| Object::PersistentVolume(Box::new(volume));
+    let from = From { kind, json, tables };
+    match kind {
+        Kind::Node => from.read(node::node, |node| Object::Node(Box::new(node))),
+        Kind::Pod => from.read(pod::pod_and_problems, |pod| Object::Pod(Box::new(pod))),
+        Kind::Namespace => from.read(workload::namespace, Object::Namespace),
+        Kind::Service => from.read(workload::service, owner),
+        Kind::ReplicationController => from.read(workload::replication_controller, owner),
+        Kind::ReplicaSet => from.read(workload::replica_set, owner),
+        Kind::StatefulSet => from.read(workload::stateful_set, owner),
+        Kind::PersistentVolumeClaim => from.read(volume::claim, claim),
+        Kind::PersistentVolume => from.read(volume::volume, volume),
+        Kind::StorageClass => from.read(volume::storage_class, Object::StorageClass),
+        Kind::CsiNode => from.read(volume::csi_node, Object::CsiNode),
+        Kind::VolumeAttachment => from.read(volume::attachment, Object::VolumeAttachment),
+    }
+}
+
+struct From<'t> {
+    kind: Kind,
+    json: Value,
+    tables: &'t mut Tables,
+}
+
+impl From<'_> {
+    fn read<W: DeserializeOwned, T>(
+        self,
+        convert: impl Fn(W, &mut Tables) -> (T, Vec<Problem>),
+        object: impl Fn(T) -> Object,
+    ) -> Result<Decoded, WireError> {
+        let kind = self.kind.names().1;
+        let wire = W::deserialize(self.json).map_err(|source| WireError::Shape { kind, source })?;
+        let (converted, problems) = convert(wire, self.tables);
+        Ok(Decoded { object: object(converted), problems })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn every_kind_is_known_by_its_names_and_decodes() {
+        for kind in Kind::ALL {
+            let (api_version, name) = kind.names();
+            let mut object = json!({"apiVersion": api_version, "kind": name});
+            assert_eq!(Kind::of(&object), Some(kind));
+            let error = decode(kind, object.clone(), &mut Tables::default()).unwrap_err();
+            assert_eq!(error.to_string(), format!("{name} has no name"));
+            object["metadata"] = json!({"name": "a"});
+            object["spec"] = json!({});
+            object["provisioner"] = json!("p");
+            let decoded = decode(kind, object, &mut Tables::default()).unwrap();
+            assert_eq!(decoded.problems, []);
+        }
+        assert_eq!(Kind::of(&json!({"apiVersion": "v2", "kind": "Pod"})), None);
+    }
+
+    #[test]
+    fn what_is_no_object_is_an_error() {
+        for json in [json!(null), json!([]), json!("x"), json!(7)] {
+            let error = decode(Kind::Pod, json, &mut Tables::default()).unwrap_err();
+            assert_eq!(error.to_string(), "Pod is not an object");
+        }
+    }
+}
