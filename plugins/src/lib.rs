@@ -67,3 +67,18 @@ pub const ALL: &[&PluginDef] = &[
 pub fn registry() -> Registry {
     Registry(ALL)
 }
+
+#[cfg(test)]
+mod tests {
+    use berth_core::framework::profile_spec::{DEFAULT_MULTI_POINT, GROUP_MULTI_POINT};
+
+    use super::*;
+
+    #[test]
+    fn the_table_has_every_default_plugin_in_the_order_of_the_default_profile() {
+        let names: Vec<&str> = ALL.iter().map(|def| def.name).collect();
+        let defaults = DEFAULT_MULTI_POINT.iter().chain(&GROUP_MULTI_POINT);
+        let wanted: Vec<&str> = defaults.map(|(name, _)| *name).collect();
+        assert_eq!(names.get(..wanted.len()), Some(wanted.as_slice()));
+    }
+}

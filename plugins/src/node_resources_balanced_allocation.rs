@@ -128,12 +128,15 @@ mod tests {
         assert_eq!(rate(loads.iter().copied()), expected, "{loads:?}");
     }
 
-    /// The first two figures are those of upstream's balanced_allocation_test.go, "nothing
-    /// scheduled, resources requested, differently sized nodes".
+    /// Figures of upstream's balanced_allocation_test.go (1.37), but for the last three.
     #[test]
     fn a_pod_that_evens_out_scores_above_75_and_one_that_unbalances_below() {
         check(&[load(0, 3000, 4000), load(0, 5000, 10000)], 50 + (50 + 87 - 100) / 2);
         check(&[load(0, 3000, 6000), load(0, 5000, 10000)], 75);
+        check(&[load(3000, 3000, 10000), load(0, 5000, 20000)], 73);
+        check(&[load(3000, 3000, 10000), load(5000, 5000, 20000)], 74);
+        check(&[load(3000, 3000, 10000), load(5000, 5000, 50000)], 70);
+        check(&[load(3000, 0, 3000), load(0, 5000, 5000)], 100);
         check(&[load(0, 1, 2), load(1, 0, 2)], 87);
         check(&[], 75);
         check(&[load(3, 1, 4)], 75);

@@ -2,8 +2,8 @@
 //! errors.
 
 pub(crate) mod affinity;
-pub(crate) mod claims;
 pub(crate) mod amount;
+pub(crate) mod claims;
 pub(crate) mod field;
 pub(crate) mod label_key;
 pub(crate) mod scored;

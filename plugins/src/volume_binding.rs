@@ -21,7 +21,7 @@ use berth_core::types::{NodeSelector, Pod, Text, Timestamp, VolumeSource};
 use crate::shared::claims::{
     ClaimIdentity, awaits_volume, not_found, reads_of_claims, unbound_text, uses_claims,
 };
-use crate::shared::field::{int32, invalid, required};
+use crate::shared::field::{int32, invalid};
 
 const NAME: &str = "VolumeBinding";
 
@@ -52,7 +52,7 @@ fn build(args: &Args, points: &mut Points) {
 }
 
 /// Checks VolumeBindingArgs. `shape` is read, since the gate StorageCapacityScoring is on in 1.37;
-/// it counts only for claims that are not bound.
+/// it counts only for claims that are not bound. An empty one means the default.
 fn check_args(args: &Args) {
     if let Some(seconds) = args.int("bindTimeoutSeconds")
         && seconds < 0
@@ -60,13 +60,9 @@ fn check_args(args: &Args) {
         let why = "invalid BindTimeoutSeconds, should not be a negative value";
         args.error("bindTimeoutSeconds", invalid(seconds, why));
     }
-    let points = args.objects("shape");
-    if args.has("shape") && points.is_empty() {
-        args.error("shape", required("at least one point must be specified"));
-    }
     let mut last: Option<i32> = None;
     let mut sorted = true;
-    for point in &points {
+    for point in &args.objects("shape") {
         let utilization = shape_value(point, "utilization", 100);
         if sorted && last.is_some_and(|last| last >= utilization) {
             sorted = false;

@@ -85,14 +85,13 @@ impl Filter for VolumeZone {
 
 impl Interest for VolumeZone {
     fn hint(&self, cx: HintContext<'_>, change: &Change) -> Hint {
-        let known = topologies(cx.pod, cx.cluster.storage());
+        let known = || topologies(cx.pod, cx.cluster.storage());
+        let reached = |node| known().is_ok_and(|t| reachable(&t, cx.cluster, node));
         let may_help = match change {
             Change::Storage { kind: StorageKind::Claim | StorageKind::Volume, .. }
-            | Change::Storage { kind: StorageKind::StorageClass, added: true } => known.is_ok(),
-            Change::NodeAdded { node } => known.is_ok_and(|t| reachable(&t, cx.cluster, *node)),
-            Change::NodeUpdated { node, aspects, .. } => {
-                aspects.labels && known.is_ok_and(|t| reachable(&t, cx.cluster, *node))
-            }
+            | Change::Storage { kind: StorageKind::StorageClass, added: true } => known().is_ok(),
+            Change::NodeAdded { node } => reached(*node),
+            Change::NodeUpdated { node, aspects, .. } => aspects.labels && reached(*node),
             Change::Storage { .. }
             | Change::StorageDeleted { .. }
             | Change::NodeDeleted { .. }

@@ -63,7 +63,7 @@ fn changes() -> impl Strategy<Value = Vec<(prop::sample::Index, Value)>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn a_broken_pod_keeps_its_identity(changes in changes()) {

@@ -97,7 +97,9 @@ pub struct Decoded {
 #[derive(Debug, thiserror::Error)]
 pub enum WireError {
     #[error("{kind} is not an object")]
-    Shape {
+    NotAnObject { kind: &'static str },
+    #[error("{kind} can't be decoded")]
+    Undecodable {
         kind: &'static str,
         #[source]
         source: serde_json::Error,
@@ -111,11 +113,7 @@ pub enum WireError {
 /// # Errors
 /// If it isn't a JSON object, or has no name.
 pub fn decode(kind: Kind, json: Value, tables: &mut Tables) -> Result<Decoded, WireError> {
-    let named =
-        json.pointer("/metadata/name").and_then(Value::as_str).is_some_and(|n| !n.is_empty());
-    if json.is_object() && !named {
-        return Err(WireError::Nameless { kind: kind.names().1 });
-    }
+    check_name(kind, &json)?;
     let owner = Object::SelectorOwner;
     let claim = |claim| Object::PersistentVolumeClaim(Box::new(claim));
     let volume = |volume| Object::PersistentVolume(Box::new(volume));
@@ -136,6 +134,15 @@ pub fn decode(kind: Kind, json: Value, tables: &mut Tables) -> Result<Decoded, W
     }
 }
 
+fn check_name(kind: Kind, json: &Value) -> Result<(), WireError> {
+    let kind = kind.names().1;
+    let object = json.as_object().ok_or(WireError::NotAnObject { kind })?;
+    match object.get("metadata").and_then(|meta| meta.get("name")) {
+        Some(Value::String(name)) if !name.is_empty() => Ok(()),
+        _ => Err(WireError::Nameless { kind }),
+    }
+}
+
 struct From<'t> {
     kind: Kind,
     json: Value,
@@ -149,7 +156,8 @@ impl From<'_> {
         object: impl Fn(T) -> Object,
     ) -> Result<Decoded, WireError> {
         let kind = self.kind.names().1;
-        let wire = W::deserialize(self.json).map_err(|source| WireError::Shape { kind, source })?;
+        let wire =
+            W::deserialize(self.json).map_err(|source| WireError::Undecodable { kind, source })?;
         let (converted, problems) = convert(wire, self.tables);
         Ok(Decoded { object: object(converted), problems })
     }

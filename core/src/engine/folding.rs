@@ -143,7 +143,7 @@ impl Engine {
         }
     }
 
-    /// Asks the gates of every member, always-on ones first.
+    /// Asks the gates of every member: the profile's, then those that are always on.
     pub(super) fn closed_gate(&self, id: EntryId) -> Option<ClosedGate> {
         let entry = self.queue.entry(id)?;
         if entry.members.len() < entry.min_member {
@@ -241,10 +241,7 @@ fn closed(
     }
     let always = always.iter().map(|gate| (gate.name, &gate.gate));
     let own = profile.pre_enqueue.iter().map(|entry| (entry.name, &entry.plugin));
-    // A scheduling gate is the user's own word: its pods are not examined any further.
-    let (first, rest): (Vec<_>, Vec<_>) =
-        always.chain(own).partition(|(name, _)| *name == "SchedulingGates");
-    first.into_iter().chain(rest).find_map(|(plugin, gate)| {
+    own.chain(always).find_map(|(plugin, gate)| {
         match guarded(plugin, || gate.gate(pod, cluster)) {
             Ok(Gate::Open) => None,
             Ok(Gate::Closed { message, told }) => Some(ClosedGate { plugin, message, told }),

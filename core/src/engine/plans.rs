@@ -21,6 +21,10 @@ pub(super) const PERMIT_MAX: Span = Span::from_secs(15 * 60);
 #[derive(Debug, Default)]
 pub(super) struct Plans {
     running: BTreeMap<PlanId, Plan>,
+    /// The plan that places a pod.
+    of_pod: BTreeMap<PodUid, PlanId>,
+    /// Plans that wait for a condition on the ledger.
+    waiting: BTreeSet<PlanId>,
 }
 
 /// Placements and what is still to be done for them.
@@ -37,7 +41,6 @@ pub(super) struct Plan {
     done: BTreeSet<Text>,
     names: BTreeMap<Text, Text>,
     failed: Option<Failure>,
-    begun: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -66,9 +69,18 @@ impl Plans {
         self.running.len()
     }
 
+    fn remove(&mut self, id: PlanId) -> Option<Plan> {
+        let plan = self.running.remove(&id)?;
+        self.waiting.remove(&id);
+        for placement in &plan.placements {
+            self.of_pod.remove(&placement.pod.uid);
+        }
+        Some(plan)
+    }
+
     pub(super) fn next_wakeup(&self) -> Option<(Timestamp, &'static str)> {
-        let deadlines = self.running.values().filter_map(|plan| plan.waiting.as_ref());
-        deadlines.map(|wait| (wait.deadline, "a plan's deadline")).min()
+        let plans = self.waiting.iter().filter_map(|id| self.running.get(id));
+        plans.filter_map(|plan| plan.waiting.as_ref()).map(|wait| (wait.deadline, "a plan's deadline")).min()
     }
 }
 
@@ -84,7 +96,6 @@ impl Plan {
             done: BTreeSet::new(),
             names: BTreeMap::new(),
             failed: None,
-            begun: false,
         }
     }
 }
@@ -92,12 +103,18 @@ impl Plan {
 impl Engine {
     pub(super) fn begin_plan(&mut self, plan: Plan) {
         let id = PlanId(self.fresh_id());
+        // From here on a failure is an error, whatever happens meanwhile in the cluster.
+        self.queue.finish_in_flight(plan.entry);
+        for placement in &plan.placements {
+            self.plans.of_pod.insert(placement.pod.uid.clone(), id);
+        }
         self.plans.running.insert(id, plan);
         self.advance_plan(id);
     }
 
+    /// Looks again at the plans that wait.
     pub(super) fn advance_plans(&mut self) {
-        let ids: Vec<PlanId> = self.plans.running.keys().copied().collect();
+        let ids: Vec<PlanId> = self.plans.waiting.iter().copied().collect();
         for id in ids {
             self.advance_plan(id);
         }
@@ -134,7 +151,7 @@ impl Engine {
         let Some(plan) = self.plans.running.get_mut(&id) else { return };
         if let Some(StageDraft::Wait(wait)) = plan.stages.pop_front() {
             plan.waiting = Some(wait);
-            plan.begun = true;
+            self.plans.waiting.insert(id);
         }
     }
 
@@ -145,6 +162,7 @@ impl Engine {
         if let Some(moved) = moved_on(&self.cluster, plan) {
             plan.failed = Some(moved);
             plan.waiting = None;
+            self.plans.waiting.remove(&id);
             return true;
         }
         match wait.condition.progress(&self.cluster) {
@@ -157,6 +175,7 @@ impl Engine {
             Progress::Waiting => return false,
         }
         plan.waiting = None;
+        self.plans.waiting.remove(&id);
         true
     }
 
@@ -171,7 +190,6 @@ impl Engine {
             self.plans.running.insert(id, plan);
             return;
         };
-        plan.begun = true;
         for draft in drafts {
             let Some(op) = named(&draft.op, &plan.names) else {
                 let message = format!("write {} names one that brought back no name", draft.label);
@@ -310,8 +328,7 @@ impl Engine {
     }
 
     fn end_done(&mut self, id: PlanId) {
-        let Some(plan) = self.plans.running.remove(&id) else { return };
-        self.queue.finish_in_flight(plan.entry);
+        let Some(plan) = self.plans.remove(id) else { return };
         for placement in &plan.placements {
             self.queue.remove_pod(&placement.pod.uid);
         }
@@ -337,7 +354,7 @@ impl Engine {
 
     /// Takes back what was done, newest first, and gives back what was held.
     fn end_failed(&mut self, id: PlanId) {
-        let Some(mut plan) = self.plans.running.remove(&id) else { return };
+        let Some(mut plan) = self.plans.remove(id) else { return };
         while let Some((label, undo)) = plan.undo.pop() {
             if plan.done.contains(&label)
                 && let Some(op) = named(&undo, &plan.names)
@@ -361,18 +378,14 @@ impl Engine {
 
     /// A pod of the plan got its place by the watch, or is gone: nothing more is sent for it.
     pub(super) fn plans_see(&mut self, uid: &PodUid) {
-        let of_pod = |plan: &Plan| plan.placements.iter().any(|p| p.pod.uid == *uid);
-        let ids: Vec<PlanId> =
-            self.plans.running.iter().filter(|(_, plan)| of_pod(plan)).map(|(id, _)| *id).collect();
-        for id in ids {
-            self.advance_plan(id);
+        if let Some(id) = self.plans.of_pod.get(uid) {
+            self.advance_plan(*id);
         }
     }
 
-    /// Returns the plan that holds `uid`.
+    /// Tells whether a plan places `uid`.
     pub(super) fn planned(&self, uid: &PodUid) -> bool {
-        let holds = |plan: &Plan| plan.placements.iter().any(|p| p.pod.uid == *uid);
-        self.plans.running.values().any(holds)
+        self.plans.of_pod.contains_key(uid)
     }
 }
 

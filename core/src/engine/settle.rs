@@ -26,6 +26,8 @@ pub(super) struct Settlements {
     /// Binds that are sent and have no outcome yet.
     sent: BTreeMap<WriteId, Bind>,
     open: BTreeMap<WriteId, Settlement>,
+    /// The bind of a pod, sent or open.
+    of_pod: BTreeMap<PodUid, WriteId>,
 }
 
 #[derive(Clone, Debug)]
@@ -58,7 +60,20 @@ impl Settlements {
     }
 
     pub(super) fn sent(&mut self, id: WriteId, plan: PlanId, label: Text, pod: PodRef, node: Text) {
+        self.of_pod.insert(pod.uid.clone(), id);
         self.sent.insert(id, Bind { plan, label, pod, node });
+    }
+
+    fn take_sent(&mut self, id: WriteId) -> Option<Bind> {
+        let bind = self.sent.remove(&id)?;
+        self.of_pod.remove(&bind.pod.uid);
+        Some(bind)
+    }
+
+    fn take_open(&mut self, id: WriteId) -> Option<Settlement> {
+        let settlement = self.open.remove(&id)?;
+        self.of_pod.remove(&settlement.bind.pod.uid);
+        Some(settlement)
     }
 
     pub(super) fn next_wakeup(&self) -> Option<(Timestamp, &'static str)> {
@@ -77,7 +92,7 @@ impl Engine {
         write: WriteId,
         result: WriteResult,
     ) -> Result<(), WriteResult> {
-        let Some(bind) = self.settlements.sent.remove(&write) else { return Err(result) };
+        let Some(bind) = self.settlements.take_sent(write) else { return Err(result) };
         match result {
             WriteResult::Done(_) => {
                 self.bind_done(bind.plan, &bind.label, &bind.pod, &bind.node);
@@ -108,6 +123,7 @@ impl Engine {
     fn settle(&mut self, write: WriteId, bind: Bind, why: Text, step: Step) {
         let given_up = self.now + self.setup.limits.write_timeout;
         let reads = step == Step::Read;
+        self.settlements.of_pod.insert(bind.pod.uid.clone(), write);
         self.settlements.open.insert(write, Settlement { bind, given_up, step, why });
         if reads {
             self.read(write);
@@ -180,7 +196,7 @@ impl Engine {
     }
 
     fn settled_bound(&mut self, id: WriteId, node: &Text) {
-        let Some(Settlement { bind, .. }) = self.settlements.open.remove(&id) else { return };
+        let Some(Settlement { bind, .. }) = self.settlements.take_open(id) else { return };
         if bind.node == *node {
             self.bind_done(bind.plan, &bind.label, &bind.pod, &bind.node);
         } else {
@@ -190,44 +206,37 @@ impl Engine {
     }
 
     fn settled_gone(&mut self, id: WriteId) {
-        let Some(Settlement { bind, .. }) = self.settlements.open.remove(&id) else { return };
+        let Some(Settlement { bind, .. }) = self.settlements.take_open(id) else { return };
         let message = Text::from(format!("pod {} is gone", bind.pod));
         self.bind_failed(bind.plan, &bind.label, Failure { message, moved_on: true });
     }
 
     fn unbound(&mut self, id: WriteId) {
-        let Some(Settlement { bind, why, .. }) = self.settlements.open.remove(&id) else { return };
+        let Some(Settlement { bind, why, .. }) = self.settlements.take_open(id) else { return };
         let message = Text::from(format!("the bind to {} was lost: {why}", bind.node));
         self.bind_failed(bind.plan, &bind.label, Failure { message, moved_on: false });
     }
 
     /// The watch says where a pod is: whatever was open about its bind is settled.
     pub(super) fn settle_seen(&mut self, uid: &PodUid, node: Option<&Text>) {
-        let open = self.settlements.open.iter();
-        let ids: Vec<WriteId> =
-            open.filter(|(_, s)| s.bind.pod.uid == *uid).map(|(id, _)| *id).collect();
-        for id in ids {
+        let Some(id) = self.settlements.of_pod.get(uid).copied() else { return };
+        if self.settlements.open.contains_key(&id) {
             match node {
                 Some(node) => self.settled_bound(id, node),
                 None => self.settled_gone(id),
             }
-        }
-        let sent = self.settlements.sent.iter();
-        let ids: Vec<WriteId> =
-            sent.filter(|(_, bind)| bind.pod.uid == *uid).map(|(id, _)| *id).collect();
-        for id in ids {
-            let Some(bind) = self.settlements.sent.remove(&id) else { continue };
+        } else if let Some(bind) = self.settlements.take_sent(id) {
             self.purposes.remove(&id);
-            match node {
-                Some(node) if *node == bind.node => {
-                    self.bind_done(bind.plan, &bind.label, &bind.pod, &bind.node);
-                }
-                Some(_) | None => {
-                    let message = Text::from(format!("pod {} has moved on", bind.pod));
-                    let failure = Failure { message, moved_on: true };
-                    self.bind_failed(bind.plan, &bind.label, failure);
-                }
-            }
+            self.seen_before_answer(bind, node);
+        }
+    }
+
+    fn seen_before_answer(&mut self, bind: Bind, node: Option<&Text>) {
+        if node == Some(&bind.node) {
+            self.bind_done(bind.plan, &bind.label, &bind.pod, &bind.node);
+        } else {
+            let message = Text::from(format!("pod {} has moved on", bind.pod));
+            self.bind_failed(bind.plan, &bind.label, Failure { message, moved_on: true });
         }
     }
 }

@@ -18,14 +18,22 @@ pub(super) struct Added {
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
-const OPERATORS: [(&str, Operator); 6] = [
-    ("DoesNotExist", Operator::DoesNotExist),
-    ("Exists", Operator::Exists),
-    ("Gt", Operator::Gt),
+/// In upstream's order, which its message shows.
+const ON_LABELS: [(&str, Operator); 6] = [
     ("In", Operator::In),
-    ("Lt", Operator::Lt),
     ("NotIn", Operator::NotIn),
+    ("Exists", Operator::Exists),
+    ("DoesNotExist", Operator::DoesNotExist),
+    ("Gt", Operator::Gt),
+    ("Lt", Operator::Lt),
 ];
+const ON_FIELDS: [(&str, Operator); 2] = [("In", Operator::In), ("NotIn", Operator::NotIn)];
+
+const VALUE_BYTES_MAX: usize = 63;
+const VALUE_SHAPE: &str = "a valid label must be an empty string or consist of alphanumeric \
+    characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. \
+    'MyValue',  or 'my_value',  or '12345', regex used for validation is \
+    '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 
 pub(super) fn read(args: &Args) -> Added {
     let Some(affinity) = args.object("addedAffinity") else { return Added::default() };
@@ -77,7 +85,7 @@ fn on_missing_field(requirement: &Requirement) -> Requirement {
 }
 
 fn on_label(args: &Args) -> Option<Requirement> {
-    let requirement = read_requirement(args, &OPERATORS)?;
+    let requirement = read_requirement(args, &ON_LABELS)?;
     label_key::check(args, "key", &requirement.key);
     let values = &requirement.values;
     let shown = format!("{:?}", values.iter().map(Text::as_str).collect::<Vec<_>>());
@@ -93,11 +101,8 @@ fn on_label(args: &Args) -> Option<Requirement> {
         Operator::Gt | Operator::Lt => check_bound(args, values, shown),
         Operator::In | Operator::NotIn | Operator::Exists | Operator::DoesNotExist => {}
     }
-    for (at, value) in values.iter().enumerate().filter(|(_, value)| !is_label_value(value)) {
-        let detail = "a valid label must be an empty string or at most 63 alphanumeric \
-                      characters, '-', '_' or '.', and must start and end with an alphanumeric \
-                      character";
-        args.error(&format!("values[{at}]"), invalid_text(value, detail));
+    for (at, value) in values.iter().enumerate() {
+        check_label_value(args, &format!("values[{at}]"), value);
     }
     Some(requirement)
 }
@@ -114,7 +119,7 @@ fn check_bound(args: &Args, values: &[Text], shown: String) {
 }
 
 fn on_field(args: &Args) -> Option<Requirement> {
-    let requirement = read_requirement(args, &[OPERATORS[3], OPERATORS[5]])?;
+    let requirement = read_requirement(args, &ON_FIELDS)?;
     if requirement.values.len() != 1 {
         let shown: Vec<&str> = requirement.values.iter().map(Text::as_str).collect();
         args.error("values", invalid(format!("{shown:?}"), "must have one element"));
@@ -136,11 +141,15 @@ fn read_requirement(args: &Args, operators: &[(&str, Operator)]) -> Option<Requi
 }
 
 /// Source: `IsLabelValue` of k8s.io/apimachinery/pkg/api/validate/content.
-fn is_label_value(value: &str) -> bool {
+fn check_label_value(args: &Args, key: &str, value: &str) {
+    if value.len() > VALUE_BYTES_MAX {
+        let detail = format!("must be no more than {VALUE_BYTES_MAX} bytes");
+        args.error(key, invalid_text(value, detail));
+    }
     let bytes = value.as_bytes();
     let edge = |c: Option<&u8>| c.is_none_or(u8::is_ascii_alphanumeric);
-    bytes.len() <= 63
-        && edge(bytes.first())
-        && edge(bytes.last())
-        && bytes.iter().all(|c| c.is_ascii_alphanumeric() || b"-_.".contains(c))
+    let inner = |c: &u8| c.is_ascii_alphanumeric() || b"-_.".contains(c);
+    if !(edge(bytes.first()) && edge(bytes.last()) && bytes.iter().all(inner)) {
+        args.error(key, invalid_text(value, VALUE_SHAPE));
+    }
 }

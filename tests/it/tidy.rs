@@ -1,0 +1,231 @@
+//! House rules that a compiler does not hold: layers, isolation, module lines, the registry,
+//! licences and duplicate versions.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Returns the Rust files below `folder`, sorted, with their text.
+fn rust_files(folder: &str) -> Vec<(PathBuf, String)> {
+    let mut found = Vec::new();
+    let mut folders = vec![root().join(folder)];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).expect("a folder of the project") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                if path.file_name().is_some_and(|name| name != "target") {
+                    folders.push(path);
+                }
+            } else if path.extension().is_some_and(|ext| ext == "rs") {
+                let text = fs::read_to_string(&path).expect("a source file");
+                found.push((path, text));
+            }
+        }
+    }
+    found.sort();
+    assert!(!found.is_empty(), "no Rust file below {folder}");
+    found
+}
+
+fn shown(path: &Path) -> String {
+    path.strip_prefix(root()).unwrap_or(path).display().to_string()
+}
+
+/// The part of a file before its unit tests.
+fn shipped(text: &str) -> &str {
+    text.split("#[cfg(test)]").next().unwrap_or(text)
+}
+
+#[test]
+fn every_module_says_in_one_line_what_it_does() {
+    let folders = ["core/src", "plugins/src", "sim/src", "src", "tests/stand/src", "tests/it"];
+    let silent: Vec<String> = folders
+        .iter()
+        .flat_map(|folder| rust_files(folder))
+        .filter(|(_, text)| !text.starts_with("//! "))
+        .map(|(path, _)| shown(&path))
+        .collect();
+    assert!(silent.is_empty(), "without a //! line: {silent:?}");
+}
+
+#[test]
+fn layers_of_core_use_only_what_is_below() {
+    let below: BTreeMap<&str, &[&str]> = BTreeMap::from([
+        ("types", &["types"][..]),
+        ("snapshot", &["types", "snapshot"]),
+        ("framework", &["types", "snapshot", "framework"]),
+        ("queue", &["types", "snapshot", "framework", "queue"]),
+        ("engine", &["types", "snapshot", "framework", "queue", "engine"]),
+    ]);
+    let mut wrong = Vec::new();
+    for (path, text) in rust_files("core/src") {
+        let relative = path.strip_prefix(root().join("core/src")).expect("below core/src");
+        let first = relative.components().next().expect("a name").as_os_str().to_string_lossy();
+        let layer = first.trim_end_matches(".rs").to_owned();
+        let Some(allowed) = below.get(layer.as_str()) else { continue };
+        for used in shipped(&text).split("crate::").skip(1) {
+            let name: String =
+                used.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
+            if below.contains_key(name.as_str()) && !allowed.contains(&name.as_str()) {
+                wrong.push(format!("{} uses {name}", shown(&path)));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// Top-level modules of plugins/src that hold a plugin.
+fn plugin_modules() -> Vec<String> {
+    let modules = rust_files("plugins/src").into_iter().filter_map(|(path, text)| {
+        let top = path.parent() == Some(root().join("plugins/src").as_path());
+        let name = path.file_stem()?.to_string_lossy().into_owned();
+        (top && text.contains("const PLUGIN: PluginDef")).then_some(name)
+    });
+    modules.collect()
+}
+
+#[test]
+fn plugins_do_not_know_each_other() {
+    let modules: BTreeSet<String> = plugin_modules().into_iter().collect();
+    let mut wrong = Vec::new();
+    for (path, text) in rust_files("plugins/src") {
+        let relative = path.strip_prefix(root().join("plugins/src")).expect("below plugins/src");
+        let first = relative.components().next().expect("a name").as_os_str().to_string_lossy();
+        let own = first.trim_end_matches(".rs").to_owned();
+        if own == "lib" {
+            continue;
+        }
+        for used in shipped(&text).split("crate::").skip(1) {
+            let name: String =
+                used.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
+            if modules.contains(&name) && name != own {
+                wrong.push(format!("{} uses {name}", shown(&path)));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn the_registry_is_complete_and_each_plugin_has_its_case_file() {
+    let lib = fs::read_to_string(root().join("plugins/src/lib.rs")).expect("the registry");
+    let cases = root().join("plugins/tests/cases");
+    for module in plugin_modules() {
+        let entry = format!("{module}::PLUGIN");
+        assert!(lib.contains(&entry), "{entry} is not in the registry");
+    }
+    let without_case: Vec<&str> = berth_plugins::ALL
+        .iter()
+        .map(|def| def.name)
+        .filter(|name| !cases.join(format!("{name}.md")).exists())
+        .collect();
+    assert!(without_case.is_empty(), "without plugins/tests/cases/NAME.md: {without_case:?}");
+}
+
+#[test]
+fn the_engine_and_the_queue_name_no_plugin() {
+    let mut wrong = Vec::new();
+    for (path, text) in rust_files("core/src/engine").iter().chain(&rust_files("core/src/queue")) {
+        for def in berth_plugins::ALL {
+            if shipped(text).contains(&format!("\"{}\"", def.name)) {
+                wrong.push(format!("{} names {}", shown(path), def.name));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn kubernetes_types_stop_in_the_wire() {
+    let mut wrong = Vec::new();
+    for (path, text) in rust_files("src") {
+        let name = shown(&path);
+        let allowed = ["src/wire", "src/live"].iter().any(|folder| name.starts_with(folder));
+        if !allowed && (text.contains("k8s_openapi::") || text.contains("use kube::")) {
+            wrong.push(name);
+        }
+    }
+    assert!(wrong.is_empty(), "Kubernetes types outside src/wire and src/live: {wrong:?}");
+}
+
+fn metadata() -> Value {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+    let output = Command::new(cargo)
+        .args(["metadata", "--format-version", "1", "--locked", "--offline"])
+        .current_dir(root())
+        .output()
+        .expect("cargo metadata");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+/// Licences under which a dependency may be linked. MPL-2.0 is for priority-queue, unmodified.
+const LICENCES: [&str; 10] = [
+    "Apache-2.0",
+    "MIT",
+    "BSD-2-Clause",
+    "BSD-3-Clause",
+    "ISC",
+    "Zlib",
+    "Unlicense",
+    "Unicode-3.0",
+    "MPL-2.0",
+    "CDLA-Permissive-2.0",
+];
+
+/// Reads an SPDX expression as far as crates write them: one side of each OR must be allowed.
+fn allowed(expression: &str) -> bool {
+    let plain = expression.replace(['(', ')'], " ").replace('/', " OR ");
+    let plain = plain.replace(" WITH LLVM-exception", "");
+    plain.split(" AND ").all(|part| {
+        part.split(" OR ").any(|licence| LICENCES.contains(&licence.trim()))
+    })
+}
+
+#[test]
+fn dependencies_have_licences_that_fit() {
+    let metadata = metadata();
+    let packages = metadata["packages"].as_array().expect("packages");
+    let wrong: Vec<String> = packages
+        .iter()
+        .filter(|package| !allowed(package["license"].as_str().unwrap_or("none")))
+        .map(|package| format!("{} {}", package["name"], package["license"]))
+        .collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    assert!(!allowed("GPL-3.0-only"), "the check itself must be able to fail");
+    assert!(allowed("LGPL-3.0-or-later OR MPL-2.0"));
+}
+
+/// Crates that come in two versions, with who needs the older one.
+const TWICE: [(&str, &str); 6] = [
+    ("base64", "k8s-openapi and tower-http lag behind kube"),
+    ("getrandom", "ring, and tempfile beside rand"),
+    ("hashbrown", "kube-runtime's hashbrown beside indexmap's"),
+    ("r-efi", "not built here: getrandom's for UEFI"),
+    ("syn", "half of the derive macros are on 2, half on 3"),
+    ("windows-sys", "not built here"),
+];
+
+#[test]
+fn no_dependency_comes_twice_without_a_reason() {
+    let metadata = metadata();
+    let mut versions: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for package in metadata["packages"].as_array().expect("packages") {
+        let name = package["name"].as_str().expect("a name");
+        versions.entry(name).or_default().insert(package["version"].as_str().expect("a version"));
+    }
+    let known: BTreeSet<&str> = TWICE.iter().map(|(name, _)| *name).collect();
+    let surprising: Vec<_> = versions
+        .iter()
+        .filter(|(name, versions)| versions.len() > 1 && !known.contains(*name))
+        .filter(|(name, _)| !name.starts_with("windows"))
+        .collect();
+    assert!(surprising.is_empty(), "{surprising:?}");
+}
