@@ -8,6 +8,8 @@ pub mod changes;
 pub mod cluster;
 pub mod counts;
 pub mod event;
+mod folding;
+mod gone;
 pub mod images;
 pub mod nodes;
 pub mod overlay;

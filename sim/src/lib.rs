@@ -1,1 +1,29 @@
-//! stub
+//! A cluster without machines: a virtual API server, kubelets, faults between them and the engine,
+//! and an auditor that judges what happened.
+//!
+//! Two uses. `berth simulate` hands in objects and lets a [`Simulation`] run until nothing more
+//! would happen. The seed runner ([`seed`]) puts a [`network`] full of faults in between, and the
+//! [`auditor`] convicts an engine that breaks an invariant. Nothing here reads a clock or a random
+//! source: a seed repeats a run to the letter.
+//!
+//! ```text
+//! let mut world = World::default();
+//! for event in objects { world.apply(event, start); }
+//! let mut simulation = Simulation::new(Engine::new(profiles, setup), world, start);
+//! let quiet = simulation.run_until_quiet(&Patience::default());
+//! for pod in simulation.world().pods() { … }          // the final state
+//! simulation.take_reports(), simulation.take_notices() // how it came about
+//! // A second phase: apply more objects to simulation.world_mut(), run again.
+//! ```
+//!
+//! Reading order: [`world`], [`kubelet`], [`simulation`], then [`fault`], [`network`],
+//! [`workload`], [`auditor`], [`seed`].
+#![forbid(unsafe_code)]
+
+pub mod kubelet;
+pub mod simulation;
+pub mod world;
+
+pub use kubelet::Kubelet;
+pub use simulation::{Patience, Quiet, Simulation};
+pub use world::{Kind, Logged, World};

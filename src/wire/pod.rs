@@ -4,6 +4,8 @@
 mod affinity;
 mod containers;
 mod features;
+mod ports;
+mod resize;
 mod spread;
 mod status;
 mod volumes;
@@ -43,7 +45,7 @@ pub fn pod_and_problems(pod: k8s::Pod, tables: &mut Tables) -> (Pod, Vec<Problem
     own_fields(&mut reading, spec, &mut result);
     status::read(&mut reading, status, &mut result);
     let usage = if result.node_name.is_some() {
-        containers::usage(&mut reading, spec, status, &wanted)
+        resize::usage(&mut reading, spec, status, &wanted)
     } else {
         pod_spec.requests.clone()
     };
@@ -125,8 +127,8 @@ fn pod_spec(
         node_selector: reading.pairs(&SPEC.field("nodeSelector"), &spec.node_selector),
         tolerations: tolerations(reading, &spec.tolerations),
         spread: spread::read(reading, &spec.topology_spread_constraints),
-        host_ports: containers::host_ports(reading, spec),
-        images: containers::images(reading, spec),
+        host_ports: ports::host_ports(reading, spec),
+        images: ports::images(reading, spec),
         required_features: features::required(reading, spec),
         ..PodSpec::default()
     };

@@ -1,14 +1,15 @@
-//! The ledger itself: a fold over [`ClusterEvent`]s, and the assumptions that decisions make.
+//! The ledger itself: what is known and counted, and the assumptions that decisions make. How
+//! events are folded into it is in [`super::folding`].
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::types::workload::{Namespace, PodSelectorOwner, SelectorKind};
-use crate::types::{Node, Pod, PodUid, Text};
+use crate::types::{Pod, PodUid, Text};
 
 use super::changes::Version;
 use super::counts::{CountColumn, CountQuery, Counts};
-use super::event::{Change, ClusterEvent, NodeAspects, PodAspects, StorageKind};
+use super::event::Change;
+use super::gone::Gone;
 use super::images::Images;
 use super::nodes::{NodeIdx, Nodes};
 use super::pods::{Place, PodRecord};
@@ -20,7 +21,10 @@ pub enum IndexRef {
     /// Which nodes there are, with their labels and taints.
     Topology,
     Images,
+    /// Claims, volumes, classes, drivers and attachments, not who uses them.
     Storage,
+    /// Which placed pods use which claim.
+    ClaimUsers,
     /// Services and controllers with selectors.
     SelectorOwners,
     Counts(CountQuery),
@@ -28,20 +32,21 @@ pub enum IndexRef {
 
 #[derive(Debug)]
 pub struct Cluster {
-    nodes: Nodes,
-    pods: BTreeMap<PodUid, PodRecord>,
-    counts: Counts,
-    images: Images,
-    storage: Storage,
-    namespaces: BTreeMap<Text, Namespace>,
-    owners: BTreeMap<(SelectorKind, Text, Text), PodSelectorOwner>,
-    owners_version: Version,
-    topology_version: Version,
+    pub(super) nodes: Nodes,
+    pub(super) pods: BTreeMap<PodUid, PodRecord>,
+    pub(super) counts: Counts,
+    pub(super) images: Images,
+    pub(super) storage: Storage,
+    pub(super) namespaces: BTreeMap<Text, Namespace>,
+    /// By namespace first, so that a namespace is one range.
+    pub(super) owners: BTreeMap<(Text, SelectorKind, Text), PodSelectorOwner>,
+    pub(super) owners_version: Version,
+    pub(super) topology_version: Version,
     /// Placed pods with a required anti-affinity term.
-    anti_affine: BTreeSet<PodUid>,
-    nominations: BTreeMap<NodeIdx, Vec<PodUid>>,
-    nominated: BTreeMap<PodUid, NodeIdx>,
-    gone: Gone,
+    pub(super) anti_affine: BTreeSet<PodUid>,
+    pub(super) nominations: BTreeMap<NodeIdx, BTreeSet<PodUid>>,
+    pub(super) nominated: BTreeMap<PodUid, NodeIdx>,
+    pub(super) gone: Gone,
 }
 
 impl Default for Cluster {
@@ -86,7 +91,7 @@ impl Cluster {
         self.pods.values()
     }
 
-    /// Returns the placed and assumed pods of `node`, in order of arrival.
+    /// Returns the placed and assumed pods of `node`, in order of UID.
     pub fn pods_on(&self, node: NodeIdx) -> impl Iterator<Item = &Pod> {
         let uids = self.nodes.slot(node).pods.iter();
         uids.filter_map(|uid| self.pods.get(uid).map(|record| &record.pod))
@@ -101,7 +106,9 @@ impl Cluster {
         &'a self,
         namespace: &'a Text,
     ) -> impl Iterator<Item = &'a PodSelectorOwner> {
-        self.owners.values().filter(move |owner| owner.namespace == *namespace)
+        let first = (namespace.clone(), SelectorKind::Service, Text::default());
+        let owners = self.owners.range(first..).map(|(_, owner)| owner);
+        owners.take_while(move |owner| owner.namespace == *namespace)
     }
 
     pub fn anti_affine_pods(&self) -> impl Iterator<Item = &Pod> {
@@ -145,276 +152,11 @@ impl Cluster {
             IndexRef::Topology => self.topology_version,
             IndexRef::Images => self.images.version(),
             IndexRef::Storage => self.storage.version(),
+            IndexRef::ClaimUsers => self.storage.users_version(),
             IndexRef::SelectorOwners => self.owners_version,
             IndexRef::Counts(query) => {
                 self.counts.column(query).map_or(Version::default(), CountColumn::version)
             }
-        }
-    }
-
-    /// Folds one event and returns what it changed.
-    pub fn fold(&mut self, event: ClusterEvent) -> Vec<Change> {
-        match event {
-            ClusterEvent::NodeApplied(node) => self.apply_node(node),
-            ClusterEvent::NodeDeleted { name } => self.delete_node(&name),
-            ClusterEvent::PodApplied(pod) => self.apply_pod(*pod),
-            ClusterEvent::PodDeleted { uid } => self.delete_pod(&uid),
-            ClusterEvent::NamespaceApplied(namespace) => {
-                let name = namespace.name.clone();
-                let old = self.namespaces.insert(name.clone(), namespace);
-                let same = old.as_ref() == self.namespaces.get(&name);
-                if same { Vec::new() } else { vec![Change::NamespaceChanged { name }] }
-            }
-            ClusterEvent::NamespaceDeleted { name } => {
-                let known = self.namespaces.remove(&name).is_some();
-                if known { vec![Change::NamespaceChanged { name }] } else { Vec::new() }
-            }
-            ClusterEvent::SelectorOwnerApplied(owner) => self.apply_owner(owner),
-            ClusterEvent::SelectorOwnerDeleted { kind, namespace, name } => {
-                match self.owners.remove(&(kind, namespace, name)) {
-                    Some(_) => self.owners_moved(),
-                    None => Vec::new(),
-                }
-            }
-            storage => self.fold_storage(storage),
-        }
-    }
-
-    fn apply_owner(&mut self, owner: PodSelectorOwner) -> Vec<Change> {
-        let key = (owner.kind, owner.namespace.clone(), owner.name.clone());
-        if self.owners.get(&key) == Some(&owner) {
-            return Vec::new();
-        }
-        self.owners.insert(key, owner);
-        self.owners_moved()
-    }
-
-    fn owners_moved(&mut self) -> Vec<Change> {
-        self.owners_version = self.nodes.fresh_version();
-        vec![Change::SelectorOwnerChanged]
-    }
-
-    fn fold_storage(&mut self, event: ClusterEvent) -> Vec<Change> {
-        let storage = &mut self.storage;
-        let (kind, change) = match event {
-            ClusterEvent::ClaimApplied(claim) => {
-                let key = (claim.namespace.clone(), claim.name.clone());
-                (StorageKind::Claim, put(&mut storage.claims, key, claim))
-            }
-            ClusterEvent::ClaimDeleted { namespace, name } => {
-                (StorageKind::Claim, take(&mut storage.claims, &(namespace, name)))
-            }
-            ClusterEvent::VolumeApplied(volume) => {
-                (StorageKind::Volume, put(&mut storage.volumes, volume.name.clone(), volume))
-            }
-            ClusterEvent::VolumeDeleted { name } => {
-                (StorageKind::Volume, take(&mut storage.volumes, &name))
-            }
-            ClusterEvent::StorageClassApplied(class) => {
-                (StorageKind::StorageClass, put(&mut storage.classes, class.name.clone(), class))
-            }
-            ClusterEvent::StorageClassDeleted { name } => {
-                (StorageKind::StorageClass, take(&mut storage.classes, &name))
-            }
-            ClusterEvent::CsiNodeApplied(node) => {
-                (StorageKind::CsiNode, put(&mut storage.csi_nodes, node.name.clone(), node))
-            }
-            ClusterEvent::CsiNodeDeleted { name } => {
-                (StorageKind::CsiNode, take(&mut storage.csi_nodes, &name))
-            }
-            ClusterEvent::AttachmentApplied(attachment) => {
-                let name = attachment.name.clone();
-                (StorageKind::Attachment, put(&mut storage.attachments, name, attachment))
-            }
-            ClusterEvent::AttachmentDeleted { name } => {
-                (StorageKind::Attachment, take(&mut storage.attachments, &name))
-            }
-            ClusterEvent::NodeApplied(_)
-            | ClusterEvent::NodeDeleted { .. }
-            | ClusterEvent::PodApplied(_)
-            | ClusterEvent::PodDeleted { .. }
-            | ClusterEvent::NamespaceApplied(_)
-            | ClusterEvent::NamespaceDeleted { .. }
-            | ClusterEvent::SelectorOwnerApplied(_)
-            | ClusterEvent::SelectorOwnerDeleted { .. } => return Vec::new(),
-        };
-        let change = match change {
-            Stored::Same => return Vec::new(),
-            Stored::Added => Change::Storage { kind, added: true },
-            Stored::Changed => Change::Storage { kind, added: false },
-            Stored::Removed => Change::StorageDeleted { kind },
-        };
-        let version = self.nodes.fresh_version();
-        self.storage.moved(version);
-        vec![change]
-    }
-
-    fn apply_node(&mut self, node: Node) -> Vec<Change> {
-        if self.gone.contains(&node.uid) {
-            return Vec::new();
-        }
-        let mut changes = Vec::new();
-        let known = self.nodes.index(&node.name).and_then(|idx| self.nodes.node(idx)).cloned();
-        if let Some(old) = &known {
-            if older(node.resource_version, old.resource_version) && node.uid == old.uid {
-                return Vec::new();
-            }
-            if node.uid != old.uid {
-                changes.extend(self.delete_node(&node.name));
-            }
-        }
-        let old = known.filter(|old| old.uid == node.uid);
-        let idx = self.nodes.enter(&node.name);
-        let node = Arc::new(node);
-        match old {
-            Some(old) => {
-                let aspects = NodeAspects::between(&old, &node);
-                self.replace_node(idx, Some(&old), node, aspects);
-                if aspects.any() {
-                    changes.push(Change::NodeUpdated { node: idx, old, aspects });
-                }
-            }
-            None => {
-                self.replace_node(idx, None, node, NodeAspects::ALL);
-                changes.push(Change::NodeAdded { node: idx });
-            }
-        }
-        changes
-    }
-
-    fn replace_node(
-        &mut self,
-        idx: NodeIdx,
-        old: Option<&Arc<Node>>,
-        new: Arc<Node>,
-        aspects: NodeAspects,
-    ) {
-        let version = self.nodes.fresh_version();
-        if aspects.images {
-            self.images.replace(old.map(Arc::as_ref), Some(&new), version);
-        }
-        if aspects.labels || aspects.taints {
-            self.topology_version = version;
-        }
-        if aspects.any() {
-            self.nodes.set_object(idx, Some(new));
-        } else {
-            self.nodes.refresh_object(idx, new);
-        }
-    }
-
-    fn delete_node(&mut self, name: &Text) -> Vec<Change> {
-        let Some(idx) = self.nodes.index(name) else { return Vec::new() };
-        let Some(old) = self.nodes.node(idx).cloned() else { return Vec::new() };
-        self.gone.insert(&old.uid);
-        let version = self.nodes.fresh_version();
-        self.images.replace(Some(&old), None, version);
-        self.topology_version = version;
-        self.nodes.set_object(idx, None);
-        self.nodes.leave(idx);
-        vec![Change::NodeDeleted { old }]
-    }
-
-    fn apply_pod(&mut self, pod: Pod) -> Vec<Change> {
-        if self.gone.contains(&pod.uid.0) {
-            return Vec::new();
-        }
-        match self.pods.get(&pod.uid) {
-            None => self.add_pod(pod),
-            Some(known) if older(pod.resource_version, known.pod.resource_version) => Vec::new(),
-            Some(_) => self.update_pod(pod),
-        }
-    }
-
-    fn add_pod(&mut self, pod: Pod) -> Vec<Change> {
-        let uid = pod.uid.clone();
-        let place = self.place_on_object(&pod);
-        if let Place::Bound(node) = place {
-            self.occupy(&pod, node);
-        }
-        self.pods.insert(uid.clone(), PodRecord { pod, place });
-        self.follow_nomination(&uid);
-        match place {
-            Place::Bound(node) => vec![Change::PodBound { uid, node }],
-            Place::Assumed(_) | Place::Nowhere => vec![Change::PodAdded { uid }],
-        }
-    }
-
-    fn place_on_object(&mut self, pod: &Pod) -> Place {
-        match &pod.node_name {
-            Some(name) if !pod.finished() => Place::Bound(self.nodes.enter(name)),
-            Some(_) | None => Place::Nowhere,
-        }
-    }
-
-    fn update_pod(&mut self, pod: Pod) -> Vec<Change> {
-        let uid = pod.uid.clone();
-        let Some(PodRecord { pod: old, place: was }) = self.pods.remove(&uid) else {
-            return Vec::new();
-        };
-        let place = match (self.place_on_object(&pod), was) {
-            // Decided here and not yet on the object: the place stays taken.
-            (Place::Nowhere, Place::Assumed(node)) if !pod.finished() => Place::Assumed(node),
-            (place, _) => place,
-        };
-        self.move_pod(&old, was.node(), &pod, place.node());
-        let aspects = PodAspects::between(&old, &pod);
-        let nomination_moved = old.nominated_node != pod.nominated_node || was != place;
-        self.pods.insert(uid.clone(), PodRecord { pod, place });
-        if nomination_moved {
-            self.follow_nomination(&uid);
-        }
-        let mut changes = Vec::new();
-        match (was, place) {
-            (Place::Nowhere, Place::Bound(node)) | (Place::Assumed(_), Place::Bound(node)) => {
-                changes.push(Change::PodBound { uid: uid.clone(), node });
-            }
-            _ => {}
-        }
-        match was.node() {
-            Some(node) if place.node() != Some(node) => {
-                changes.push(Change::PodFreed { old: Box::new(old), node });
-            }
-            _ if aspects.any() => {
-                changes.push(Change::PodUpdated { uid, old: Box::new(old), aspects });
-            }
-            _ => {}
-        }
-        changes
-    }
-
-    /// Counts `new` on `to` in place of `old` on `from`; does nothing if what counts is the same.
-    fn move_pod(&mut self, old: &Pod, from: Option<NodeIdx>, new: &Pod, to: Option<NodeIdx>) {
-        let same = from == to
-            && old.usage == new.usage
-            && old.labels == new.labels
-            && old.terminating == new.terminating
-            && old.spec == new.spec;
-        if same {
-            return;
-        }
-        if let Some(node) = from {
-            self.vacate(old, node);
-        }
-        if let Some(node) = to {
-            self.occupy(new, node);
-        }
-        if let Some(node) = from {
-            self.nodes.leave(node);
-        }
-    }
-
-    fn delete_pod(&mut self, uid: &PodUid) -> Vec<Change> {
-        self.gone.insert(&uid.0);
-        let Some(PodRecord { pod, place }) = self.pods.remove(uid) else { return Vec::new() };
-        self.unnominate(uid);
-        match place.node() {
-            Some(node) => {
-                self.vacate(&pod, node);
-                self.nodes.leave(node);
-                vec![Change::PodFreed { old: Box::new(pod), node }]
-            }
-            None => vec![Change::PodDeleted { old: Box::new(pod) }],
         }
     }
 
@@ -453,94 +195,42 @@ impl Cluster {
         };
         let Some(pod) = self.set_place(uid, Place::Nowhere) else { return Vec::new() };
         self.vacate(&pod, node);
-        self.nodes.leave(node);
+        self.leave(node);
         vec![Change::PodFreed { old: Box::new(pod), node }]
     }
 
     /// Notes that `uid` waits for `node` (victims are leaving): pods of its priority or below see
     /// the place as taken.
     pub fn nominate(&mut self, uid: &PodUid, node: NodeIdx) {
-        self.unnominate(uid);
-        self.nominations.entry(node).or_default().push(uid.clone());
-        self.nominated.insert(uid.clone(), node);
+        if self.nominated.insert(uid.clone(), node) == Some(node) {
+            return;
+        }
+        self.nominations.entry(node).or_default().insert(uid.clone());
     }
 
-    pub fn unnominate(&mut self, uid: &PodUid) {
-        let Some(node) = self.nominated.remove(uid) else { return };
+    /// Takes back a nomination. Returns what it changed: for pods of its priority or below, the
+    /// pod has left the node. Nothing if the pod isn't nominated, or has its place.
+    pub fn unnominate(&mut self, uid: &PodUid) -> Vec<Change> {
+        let Some(node) = self.nominated.remove(uid) else { return Vec::new() };
         if let Some(uids) = self.nominations.get_mut(&node) {
-            uids.retain(|other| other != uid);
+            uids.remove(uid);
             if uids.is_empty() {
                 self.nominations.remove(&node);
             }
         }
-    }
-
-    fn follow_nomination(&mut self, uid: &PodUid) {
-        let Some(record) = self.pods.get(uid) else { return };
-        let wanted = match (record.place, &record.pod.nominated_node) {
-            (Place::Nowhere, Some(name)) if !record.pod.finished() => self.nodes.index(name),
-            _ => None,
-        };
-        match wanted {
-            Some(node) => self.nominate(uid, node),
-            None => self.unnominate(uid),
-        }
-    }
-}
-
-fn older(new: u64, known: u64) -> bool {
-    new != 0 && new < known
-}
-
-enum Stored {
-    Same,
-    Added,
-    Changed,
-    Removed,
-}
-
-fn put<K: Ord, V: PartialEq>(map: &mut BTreeMap<K, V>, key: K, value: V) -> Stored {
-    match map.get_mut(&key) {
-        Some(known) if *known == value => Stored::Same,
-        Some(known) => {
-            *known = value;
-            Stored::Changed
-        }
-        None => {
-            map.insert(key, value);
-            Stored::Added
-        }
-    }
-}
-
-fn take<K: Ord, V>(map: &mut BTreeMap<K, V>, key: &K) -> Stored {
-    if map.remove(key).is_some() { Stored::Removed } else { Stored::Same }
-}
-
-/// UIDs of objects deleted lately. A UID is never used twice, so an event that brings one back is
-/// late or repeated and must not bring back the object.
-#[derive(Debug, Default)]
-struct Gone {
-    order: VecDeque<Text>,
-    uids: BTreeSet<Text>,
-}
-
-const GONE_MAX: usize = 1 << 14;
-
-impl Gone {
-    fn insert(&mut self, uid: &Text) {
-        if uid.is_empty() || !self.uids.insert(uid.clone()) {
-            return;
-        }
-        self.order.push_back(uid.clone());
-        if self.order.len() > GONE_MAX
-            && let Some(oldest) = self.order.pop_front()
-        {
-            self.uids.remove(&oldest);
+        self.leave(node);
+        match self.pods.get(uid) {
+            Some(PodRecord { pod, place: Place::Nowhere }) => {
+                vec![Change::PodFreed { old: Box::new(pod.clone()), node }]
+            }
+            Some(_) | None => Vec::new(),
         }
     }
 
-    fn contains(&self, uid: &Text) -> bool {
-        self.uids.contains(uid)
+    /// Frees the node's index if nothing refers to it: no object, no pods, no nominations.
+    pub(super) fn leave(&mut self, node: NodeIdx) {
+        if !self.nominations.contains_key(&node) {
+            self.nodes.leave(node);
+        }
     }
 }

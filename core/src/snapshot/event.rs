@@ -76,7 +76,7 @@ pub struct PodAspects {
     pub gates_gone: bool,
     /// Some amount that it takes became smaller (in-place resize).
     pub scaled_down: bool,
-    /// Anything else of its spec.
+    /// Anything else of its spec, or whether it can be understood.
     pub spec: bool,
     pub terminating: bool,
 }
@@ -90,7 +90,9 @@ impl PodAspects {
             tolerations: old.spec.tolerations != new.spec.tolerations,
             gates_gone: !old.gates.is_empty() && new.gates.is_empty(),
             scaled_down: was.iter().any(|(name, amount)| smaller(amount, is.amount(name))),
-            spec: old.spec != new.spec || old.priority != new.priority,
+            spec: old.spec != new.spec
+                || old.priority != new.priority
+                || old.problem != new.problem,
             terminating: old.terminating != new.terminating,
         }
     }
@@ -141,7 +143,7 @@ pub enum Change {
     PodDeleted {
         old: Box<Pod>,
     },
-    /// A placed or assumed pod ended, is gone, or lost its place.
+    /// A placed, assumed or nominated pod ended, is gone, or lost its place.
     PodFreed {
         old: Box<Pod>,
         node: NodeIdx,

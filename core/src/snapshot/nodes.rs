@@ -167,7 +167,8 @@ impl Nodes {
     /// Frees the slot if it has neither an object nor pods.
     pub(crate) fn leave(&mut self, idx: NodeIdx) {
         let slot = &mut self.slots[idx.at()];
-        if slot.node.is_some() || !slot.pods.is_empty() {
+        let free = self.by_name.get(&slot.name) != Some(&idx);
+        if free || slot.node.is_some() || !slot.pods.is_empty() {
             return;
         }
         self.by_name.remove(&slot.name);

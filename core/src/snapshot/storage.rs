@@ -21,6 +21,7 @@ pub struct Storage {
     pub(crate) attachments: BTreeMap<Text, VolumeAttachment>,
     users: BTreeMap<ClaimKey, BTreeSet<PodUid>>,
     version: Version,
+    users_version: Version,
 }
 
 impl Storage {
@@ -49,9 +50,14 @@ impl Storage {
         self.users.get(&(namespace.clone(), claim.clone())).into_iter().flatten()
     }
 
-    /// Moves when a storage object or the use of a claim changes.
+    /// Moves when a storage object changes.
     pub fn version(&self) -> Version {
         self.version
+    }
+
+    /// Moves when a pod that uses a claim takes or leaves its place.
+    pub fn users_version(&self) -> Version {
+        self.users_version
     }
 
     pub(crate) fn moved(&mut self, version: Version) {
@@ -61,7 +67,7 @@ impl Storage {
     pub(crate) fn add_user(&mut self, pod: &Pod, version: Version) {
         for claim in claims_of(pod) {
             self.users.entry(claim).or_default().insert(pod.uid.clone());
-            self.version = version;
+            self.users_version = version;
         }
     }
 
@@ -73,7 +79,7 @@ impl Storage {
                     self.users.remove(&claim);
                 }
             }
-            self.version = version;
+            self.users_version = version;
         }
     }
 }

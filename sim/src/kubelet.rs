@@ -1,0 +1,102 @@
+//! The kubelets of all nodes: bound pods start, pods that were asked to leave are gone after their
+//! grace time.
+
+use std::collections::BTreeSet;
+
+use berth_core::snapshot::ClusterEvent;
+use berth_core::types::{Phase, Pod, PodUid, Span, Timestamp};
+
+use super::world::World;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Step {
+    Start,
+    /// The last container has stopped.
+    Leave,
+    /// The work is done: the pod keeps its object and frees what it took.
+    Finish,
+}
+
+/// Steps that are due, over all nodes.
+#[derive(Debug)]
+pub struct Kubelet {
+    due: BTreeSet<(Timestamp, PodUid, Step)>,
+    /// Version up to which the log was read.
+    seen: u64,
+    /// From bound to Running.
+    pub start: Span,
+    /// From the delete to gone; the pod holds its place meanwhile.
+    pub grace: Span,
+}
+
+impl Default for Kubelet {
+    fn default() -> Kubelet {
+        Kubelet {
+            due: BTreeSet::new(),
+            seen: 0,
+            start: Span::from_secs(1),
+            grace: Span::from_secs(2),
+        }
+    }
+}
+
+impl Kubelet {
+    /// Does what is due by `now`. A pod that was terminating when it came stays: nobody asked it
+    /// to leave.
+    pub fn step(&mut self, world: &mut World, now: Timestamp) {
+        self.look(world, now);
+        while let Some((at, uid, step)) = self.due.first().cloned() {
+            if at > now {
+                break;
+            }
+            self.due.pop_first();
+            take(world, &uid, step, now);
+            self.look(world, now);
+        }
+    }
+
+    /// Returns when something is due next.
+    pub fn next(&self) -> Option<Timestamp> {
+        self.due.first().map(|(at, _, _)| *at)
+    }
+
+    /// Lets a running pod end at `at`, if it is still there.
+    pub fn finish_at(&mut self, at: Timestamp, uid: PodUid) {
+        self.due.insert((at, uid, Step::Finish));
+    }
+
+    fn look(&mut self, world: &mut World, now: Timestamp) {
+        for logged in world.since(self.seen) {
+            if let ClusterEvent::PodApplied(pod) = &*logged.event
+                && starts(pod)
+            {
+                self.due.insert((logged.at + self.start, pod.uid.clone(), Step::Start));
+            }
+        }
+        self.seen = world.version();
+        for uid in world.take_leaving() {
+            self.due.insert((now + self.grace, uid, Step::Leave));
+        }
+    }
+}
+
+fn starts(pod: &Pod) -> bool {
+    pod.node_name.is_some() && pod.phase == Phase::Pending && !pod.terminating
+}
+
+fn take(world: &mut World, uid: &PodUid, step: Step, now: Timestamp) {
+    let Some(pod) = world.pod_by_uid(uid) else { return };
+    match step {
+        Step::Start if starts(pod) => {
+            world.change_pod(uid, now, |pod| {
+                pod.phase = Phase::Running;
+                pod.started = Some(now);
+            });
+        }
+        Step::Finish if pod.phase == Phase::Running && !pod.terminating => {
+            world.change_pod(uid, now, |pod| pod.phase = Phase::Succeeded);
+        }
+        Step::Leave => world.remove_pod(uid, now),
+        Step::Start | Step::Finish => {}
+    }
+}

@@ -1,0 +1,220 @@
+//! Carrying out operations with the real server's rules.
+//!
+//! Sources: `BindingREST.Create` and `assignPod` of Kubernetes' pkg/registry/core/pod/storage; the
+//! same rules were tried on kube-apiserver 1.37 (facts/observed-1.37/faults.md).
+
+use berth_core::engine::{PodRead, WriteResult, Written};
+use berth_core::framework::Op;
+use berth_core::framework::plan::NameOf;
+use berth_core::types::{Condition, Pod, PodRef, Text, Timestamp, Value};
+
+use super::World;
+use super::other::{Other, merge};
+
+impl World {
+    /// Carries out `op` now and returns what the server answers.
+    pub fn carry_out(&mut self, op: &Op, now: Timestamp) -> WriteResult {
+        match op {
+            Op::Bind { pod, node } => self.bind(pod, node, now),
+            Op::ReadPod { pod } => self.read(pod),
+            Op::Fence { pod, resource_version, node } => {
+                self.fence(pod, *resource_version, node, now)
+            }
+            Op::SetCondition { pod, resource_version, condition, nominated_node } => {
+                let at = *resource_version;
+                self.set_condition(pod, at, condition, nominated_node.as_ref(), now)
+            }
+            Op::DeletePod { pod } => match self.guarded(pod, 0) {
+                Ok(_) => {
+                    self.delete_pod(&pod.uid, now);
+                    self.done()
+                }
+                Err(refusal) => refusal,
+            },
+            Op::Create { kind, namespace, name, generate_name, body } => {
+                self.create(kind, namespace, name, *generate_name, body)
+            }
+            Op::Patch { kind, namespace, name, subresource: _, resource_version, body } => {
+                self.patch(kind, namespace, name, *resource_version, body)
+            }
+            Op::Delete { kind, namespace, name } => {
+                let Some(name) = known(name) else { return unnamed() };
+                match self.others.remove(&(kind.clone(), namespace.clone(), name.clone())) {
+                    Some(_) => self.done(),
+                    None => not_found(&format!("{kind} {name:?}")),
+                }
+            }
+        }
+    }
+
+    /// Finds the pod by name and checks its UID, and its version unless that is 0.
+    fn guarded(&self, pod: &PodRef, resource_version: u64) -> Result<&Pod, WriteResult> {
+        let Some(known) = self.pod(&pod.namespace, &pod.name) else {
+            return Err(not_found(&format!("pods {:?}", &*pod.name)));
+        };
+        if known.uid != pod.uid {
+            return Err(stale(format!(
+                "Precondition failed: UID in precondition: {}, UID in object meta: {}",
+                pod.uid, known.uid
+            )));
+        }
+        if resource_version != 0 && known.resource_version != resource_version {
+            return Err(stale(format!("the object {pod} has been modified")));
+        }
+        Ok(known)
+    }
+
+    fn bind(&mut self, pod: &PodRef, node: &Text, now: Timestamp) -> WriteResult {
+        let known = match self.guarded(pod, 0) {
+            Ok(known) => known,
+            Err(refusal) => return refusal,
+        };
+        let (name, uid) = (known.name.clone(), known.uid.clone());
+        if known.terminating {
+            return stale(format!("pod {name} is being deleted, cannot be assigned to a host"));
+        }
+        if let Some(taken) = &known.node_name {
+            return stale(format!("pod {name} is already assigned to node \"{taken}\""));
+        }
+        if !known.gates.is_empty() {
+            return stale(format!("pod {name} has non-empty .spec.schedulingGates"));
+        }
+        self.change_pod(&uid, now, |pod| {
+            pod.node_name = Some(node.clone());
+            pod.unscheduled = None;
+        });
+        self.done()
+    }
+
+    fn read(&self, pod: &PodRef) -> WriteResult {
+        let read = match self.pod(&pod.namespace, &pod.name) {
+            Some(known) if known.uid == pod.uid => match &known.node_name {
+                Some(node) => PodRead::BoundTo { node: node.clone() },
+                None => PodRead::Unbound { resource_version: known.resource_version },
+            },
+            Some(_) | None => PodRead::Gone,
+        };
+        let resource_version = self.version;
+        WriteResult::Done(Written { name: None, resource_version, pod: Some(read) })
+    }
+
+    fn fence(&mut self, pod: &PodRef, at: u64, node: &Text, now: Timestamp) -> WriteResult {
+        match self.guarded(pod, at) {
+            Err(refusal) => refusal,
+            Ok(known) if known.node_name.is_some() => {
+                stale(format!("pod {} is assigned by now", known.name))
+            }
+            Ok(known) => {
+                let uid = known.uid.clone();
+                // It always changes the object: the version is what fences.
+                self.change_pod(&uid, now, |pod| {
+                    pod.unscheduled = Some(Condition {
+                        reason: Text::from("BindUnconfirmed"),
+                        message: Text::from(format!("bind to {node} unconfirmed")),
+                    });
+                });
+                self.done()
+            }
+        }
+    }
+
+    fn set_condition(
+        &mut self,
+        pod: &PodRef,
+        at: u64,
+        condition: &Condition,
+        nominated: Option<&Text>,
+        now: Timestamp,
+    ) -> WriteResult {
+        let known = match self.guarded(pod, at) {
+            Ok(known) => known,
+            Err(refusal) => return refusal,
+        };
+        let nominated = match nominated {
+            None => known.nominated_node.clone(),
+            Some(node) => Some(node.clone()).filter(|node| !node.is_empty()),
+        };
+        let same =
+            known.unscheduled.as_ref() == Some(condition) && known.nominated_node == nominated;
+        if same {
+            // A patch that changes nothing leaves the version as it is.
+            return self.done();
+        }
+        let uid = known.uid.clone();
+        self.change_pod(&uid, now, |pod| {
+            pod.unscheduled = Some(condition.clone());
+            pod.nominated_node = nominated;
+        });
+        self.done()
+    }
+
+    fn create(
+        &mut self,
+        kind: &Text,
+        namespace: &Text,
+        name: &NameOf,
+        generate: bool,
+        body: &Value,
+    ) -> WriteResult {
+        let Some(name) = known(name) else { return unnamed() };
+        let name = match generate {
+            true => Text::from(format!("{name}{:05}", self.fresh_number())),
+            false => name.clone(),
+        };
+        let key = (kind.clone(), namespace.clone(), name.clone());
+        if self.others.contains_key(&key) {
+            return stale(format!("{kind} {name:?} already exists"));
+        }
+        self.version += 1;
+        let resource_version = self.version;
+        self.others.insert(key, Other { resource_version, body: body.clone() });
+        WriteResult::Done(Written { name: Some(name), resource_version, pod: None })
+    }
+
+    fn patch(
+        &mut self,
+        kind: &Text,
+        namespace: &Text,
+        name: &NameOf,
+        at: u64,
+        body: &Value,
+    ) -> WriteResult {
+        let Some(name) = known(name) else { return unnamed() };
+        let fresh = self.version + 1;
+        let key = (kind.clone(), namespace.clone(), name.clone());
+        let Some(other) = self.others.get_mut(&key) else {
+            return not_found(&format!("{kind} {name:?}"));
+        };
+        if at != 0 && other.resource_version != at {
+            return stale(format!("{kind} {name:?} has been modified"));
+        }
+        merge(&mut other.body, body);
+        other.resource_version = fresh;
+        self.version = fresh;
+        self.done()
+    }
+
+    fn done(&self) -> WriteResult {
+        let resource_version = self.version;
+        WriteResult::Done(Written { name: None, resource_version, pod: None })
+    }
+}
+
+fn known(name: &NameOf) -> Option<&Text> {
+    match name {
+        NameOf::Known(name) => Some(name),
+        NameOf::FromWrite(_) => None,
+    }
+}
+
+fn stale(message: String) -> WriteResult {
+    WriteResult::Stale { message: Text::from(message) }
+}
+
+fn not_found(what: &str) -> WriteResult {
+    WriteResult::Refused { code: 404, message: Text::from(format!("{what} not found")) }
+}
+
+fn unnamed() -> WriteResult {
+    WriteResult::Refused { code: 422, message: Text::from("name is required") }
+}

@@ -1,0 +1,171 @@
+//! Kinds that are watched, and the keys of their objects.
+
+use berth_core::snapshot::ClusterEvent;
+use berth_core::types::Text;
+
+/// A kind with a watch of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    Pods,
+    Nodes,
+    Namespaces,
+    SelectorOwners,
+    Claims,
+    Volumes,
+    StorageClasses,
+    CsiNodes,
+    Attachments,
+}
+
+impl Kind {
+    pub const ALL: [Kind; 9] = [
+        Kind::Pods,
+        Kind::Nodes,
+        Kind::Namespaces,
+        Kind::SelectorOwners,
+        Kind::Claims,
+        Kind::Volumes,
+        Kind::StorageClasses,
+        Kind::CsiNodes,
+        Kind::Attachments,
+    ];
+
+    /// Returns the name under which the engine knows the watch.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Kind::Pods => "pods",
+            Kind::Nodes => "nodes",
+            Kind::Namespaces => "namespaces",
+            Kind::SelectorOwners => "selectorowners",
+            Kind::Claims => "persistentvolumeclaims",
+            Kind::Volumes => "persistentvolumes",
+            Kind::StorageClasses => "storageclasses",
+            Kind::CsiNodes => "csinodes",
+            Kind::Attachments => "volumeattachments",
+        }
+    }
+}
+
+/// What makes an object that one, apart from its UID.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Key {
+    pub kind: Kind,
+    /// Empty for objects of the whole cluster.
+    pub namespace: Text,
+    /// The UID for pods, since that is all that their deletion tells.
+    pub name: Text,
+}
+
+impl Key {
+    /// Returns the key of the object that the event is about.
+    pub fn of(event: &ClusterEvent) -> Key {
+        let key = |kind, namespace: &Text, name: &Text| Key {
+            kind,
+            namespace: namespace.clone(),
+            name: name.clone(),
+        };
+        let global = |kind, name: &Text| key(kind, &Text::default(), name);
+        match event {
+            ClusterEvent::PodApplied(pod) => global(Kind::Pods, &pod.uid.0),
+            ClusterEvent::PodDeleted { uid } => global(Kind::Pods, &uid.0),
+            ClusterEvent::NodeApplied(node) => global(Kind::Nodes, &node.name),
+            ClusterEvent::NodeDeleted { name } => global(Kind::Nodes, name),
+            ClusterEvent::NamespaceApplied(namespace) => global(Kind::Namespaces, &namespace.name),
+            ClusterEvent::NamespaceDeleted { name } => global(Kind::Namespaces, name),
+            ClusterEvent::SelectorOwnerApplied(owner) => {
+                key(Kind::SelectorOwners, &owner.namespace, &owner_name(owner.kind, &owner.name))
+            }
+            ClusterEvent::SelectorOwnerDeleted { kind, namespace, name } => {
+                key(Kind::SelectorOwners, namespace, &owner_name(*kind, name))
+            }
+            ClusterEvent::ClaimApplied(claim) => key(Kind::Claims, &claim.namespace, &claim.name),
+            ClusterEvent::ClaimDeleted { namespace, name } => key(Kind::Claims, namespace, name),
+            ClusterEvent::VolumeApplied(volume) => global(Kind::Volumes, &volume.name),
+            ClusterEvent::VolumeDeleted { name } => global(Kind::Volumes, name),
+            ClusterEvent::StorageClassApplied(class) => global(Kind::StorageClasses, &class.name),
+            ClusterEvent::StorageClassDeleted { name } => global(Kind::StorageClasses, name),
+            ClusterEvent::CsiNodeApplied(node) => global(Kind::CsiNodes, &node.name),
+            ClusterEvent::CsiNodeDeleted { name } => global(Kind::CsiNodes, name),
+            ClusterEvent::AttachmentApplied(attachment) => {
+                global(Kind::Attachments, &attachment.name)
+            }
+            ClusterEvent::AttachmentDeleted { name } => global(Kind::Attachments, name),
+        }
+    }
+}
+
+fn owner_name(kind: berth_core::types::workload::SelectorKind, name: &Text) -> Text {
+    Text::from(format!("{}/{name}", kind.as_str()))
+}
+
+/// Tells whether the event says that its object is gone.
+pub(super) fn deletes(event: &ClusterEvent) -> bool {
+    match event {
+        ClusterEvent::PodDeleted { .. }
+        | ClusterEvent::NodeDeleted { .. }
+        | ClusterEvent::NamespaceDeleted { .. }
+        | ClusterEvent::SelectorOwnerDeleted { .. }
+        | ClusterEvent::ClaimDeleted { .. }
+        | ClusterEvent::VolumeDeleted { .. }
+        | ClusterEvent::StorageClassDeleted { .. }
+        | ClusterEvent::CsiNodeDeleted { .. }
+        | ClusterEvent::AttachmentDeleted { .. } => true,
+        ClusterEvent::PodApplied(_)
+        | ClusterEvent::NodeApplied(_)
+        | ClusterEvent::NamespaceApplied(_)
+        | ClusterEvent::SelectorOwnerApplied(_)
+        | ClusterEvent::ClaimApplied(_)
+        | ClusterEvent::VolumeApplied(_)
+        | ClusterEvent::StorageClassApplied(_)
+        | ClusterEvent::CsiNodeApplied(_)
+        | ClusterEvent::AttachmentApplied(_) => false,
+    }
+}
+
+/// Puts the version on objects that carry one.
+pub(super) fn with_version(event: ClusterEvent, version: u64) -> ClusterEvent {
+    match event {
+        ClusterEvent::ClaimApplied(mut claim) => {
+            claim.resource_version = version;
+            ClusterEvent::ClaimApplied(claim)
+        }
+        ClusterEvent::VolumeApplied(mut volume) => {
+            volume.resource_version = version;
+            ClusterEvent::VolumeApplied(volume)
+        }
+        event => event,
+    }
+}
+
+/// Makes the event that says that the object of `event` is gone; a relist finds such objects.
+pub(crate) fn deletion_of(event: &ClusterEvent) -> ClusterEvent {
+    match event {
+        ClusterEvent::PodApplied(pod) => ClusterEvent::PodDeleted { uid: pod.uid.clone() },
+        ClusterEvent::NodeApplied(node) => ClusterEvent::NodeDeleted { name: node.name.clone() },
+        ClusterEvent::NamespaceApplied(namespace) => {
+            ClusterEvent::NamespaceDeleted { name: namespace.name.clone() }
+        }
+        ClusterEvent::SelectorOwnerApplied(owner) => ClusterEvent::SelectorOwnerDeleted {
+            kind: owner.kind,
+            namespace: owner.namespace.clone(),
+            name: owner.name.clone(),
+        },
+        ClusterEvent::ClaimApplied(claim) => ClusterEvent::ClaimDeleted {
+            namespace: claim.namespace.clone(),
+            name: claim.name.clone(),
+        },
+        ClusterEvent::VolumeApplied(volume) => {
+            ClusterEvent::VolumeDeleted { name: volume.name.clone() }
+        }
+        ClusterEvent::StorageClassApplied(class) => {
+            ClusterEvent::StorageClassDeleted { name: class.name.clone() }
+        }
+        ClusterEvent::CsiNodeApplied(node) => {
+            ClusterEvent::CsiNodeDeleted { name: node.name.clone() }
+        }
+        ClusterEvent::AttachmentApplied(attachment) => {
+            ClusterEvent::AttachmentDeleted { name: attachment.name.clone() }
+        }
+        deletion => deletion.clone(),
+    }
+}

@@ -1,0 +1,207 @@
+//! Carries out writes: binds and what belongs to plans first, then conditions.
+//!
+//! Many are under way at a time, each is sent once, and each gets one outcome.
+
+use std::collections::VecDeque;
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use berth_core::engine::{Input, Urgency, Write, WriteId, WriteResult};
+use k8s_openapi::jiff;
+use tokio::sync::{Notify, Semaphore};
+use tracing::{debug, trace};
+
+use super::client::Api;
+use super::outcome::{self, Next};
+use super::rate::TokenBucket;
+use super::request::{self, About};
+
+/// Connections that writes may use at a time.
+const CONCURRENCY: usize = 48;
+/// While plans' writes keep coming, every so many-th place is a condition's.
+const STATUS_SHARE: u32 = 8;
+/// After the server has given a write up, its answer may still be on its way.
+const GRACE: Duration = Duration::from_secs(5);
+const TRIES_MAX: u32 = 10;
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(30);
+
+/// A write and what the ledger knew of its pod.
+#[derive(Clone, Debug)]
+pub struct Job {
+    pub write: Write,
+    pub about: About,
+}
+
+/// What waits to be sent. The engine's thread puts in, one task takes out.
+#[derive(Default)]
+pub struct Outbox {
+    waiting: Mutex<Waiting>,
+    changed: Notify,
+}
+
+#[derive(Default)]
+struct Waiting {
+    plans: VecDeque<Job>,
+    statuses: VecDeque<Job>,
+    plans_under_way: usize,
+    plans_in_a_row: u32,
+}
+
+impl Outbox {
+    pub fn push(&self, job: Job) {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        match job.write.urgency {
+            Urgency::Plan => waiting.plans.push_back(job),
+            Urgency::Status => waiting.statuses.push_back(job),
+        }
+        drop(waiting);
+        self.changed.notify_one();
+    }
+
+    /// Tells whether writes of plans wait or are under way.
+    pub fn plans_busy(&self) -> bool {
+        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.plans_under_way > 0 || !waiting.plans.is_empty()
+    }
+
+    async fn ready(&self) {
+        loop {
+            let changed = self.changed.notified();
+            if !self.is_empty() {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.plans.is_empty() && waiting.statuses.is_empty()
+    }
+
+    fn pop(&self) -> Option<Job> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).pop()
+    }
+
+    fn plan_ended(&self) {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.plans_under_way = waiting.plans_under_way.saturating_sub(1);
+    }
+}
+
+impl Waiting {
+    fn pop(&mut self) -> Option<Job> {
+        if self.plans_in_a_row >= STATUS_SHARE - 1 || self.plans.is_empty() {
+            self.plans_in_a_row = 0;
+            if let Some(job) = self.statuses.pop_front() {
+                return Some(job);
+            }
+        }
+        let job = self.plans.pop_front()?;
+        self.plans_in_a_row += 1;
+        self.plans_under_way += 1;
+        Some(job)
+    }
+}
+
+/// Sends what waits in the outbox.
+#[derive(Clone)]
+pub struct Dispatcher {
+    pub api: Api,
+    pub rate: Arc<TokenBucket>,
+    pub outbox: Arc<Outbox>,
+    pub sink: Sender<Input>,
+}
+
+impl Dispatcher {
+    /// Runs until the runtime ends.
+    pub async fn run(self) {
+        let places = Arc::new(Semaphore::new(CONCURRENCY));
+        loop {
+            self.outbox.ready().await;
+            // Both before choosing, so that a bind that comes meanwhile goes first.
+            let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+            self.rate.take().await;
+            let Some(job) = self.outbox.pop() else { continue };
+            let dispatcher = self.clone();
+            tokio::spawn(async move {
+                dispatcher.carry_out(job).await;
+                drop(place);
+            });
+        }
+    }
+
+    async fn carry_out(&self, job: Job) {
+        let (id, urgency) = (job.write.id, job.write.urgency);
+        let result = self.result(&job).await;
+        trace!(write = id.0, ?result, "outcome");
+        // The engine frees or takes the place on the node before an event may be sent.
+        self.report(id, result);
+        if urgency == Urgency::Plan {
+            self.outbox.plan_ended();
+        }
+    }
+
+    fn report(&self, write: WriteId, result: WriteResult) {
+        // Nobody listens only while the program ends.
+        let _ = self.sink.send(Input::Outcome { write, result });
+    }
+
+    async fn result(&self, job: &Job) -> WriteResult {
+        let write = &job.write;
+        let limit = Duration::from_millis(write.timeout.as_millis()) + GRACE;
+        let mut tries = 0;
+        loop {
+            let now = jiff::Timestamp::now();
+            let call = match request::call(&write.op, write.timeout, job.about, now) {
+                Ok(call) => call,
+                Err(message) => return WriteResult::NotSent { message: message.into() },
+            };
+            let answer = self.api.call(&call, limit).await;
+            match outcome::judge(&write.op, answer) {
+                Next::Report(result) => return result,
+                Next::Again(after, message) => {
+                    tries += 1;
+                    if tries == TRIES_MAX {
+                        return WriteResult::NotSent { message: message.into() };
+                    }
+                    debug!(write = write.id.0, %message, ?after, "the server is full");
+                    tokio::time::sleep(after.min(RETRY_AFTER_MAX)).await;
+                    self.rate.take().await;
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use berth_core::framework::Op;
+    use berth_core::types::{PodRef, Span};
+
+    fn job(id: u64, urgency: Urgency) -> Job {
+        let op = Op::ReadPod { pod: PodRef::default() };
+        let write = Write { id: WriteId(id), op, timeout: Span::from_secs(5), urgency };
+        Job { write, about: About::default() }
+    }
+
+    #[test]
+    fn plans_go_first_and_conditions_are_not_forgotten() {
+        let outbox = Outbox::default();
+        for id in 0..10 {
+            outbox.push(job(100 + id, Urgency::Status));
+        }
+        for id in 0..16 {
+            outbox.push(job(id, Urgency::Plan));
+        }
+        assert!(outbox.plans_busy());
+        let order: Vec<u64> =
+            std::iter::from_fn(|| outbox.pop()).map(|job| job.write.id.0).collect();
+        let early = order.iter().take(16).filter(|id| **id >= 100).count();
+        assert_eq!((order.len(), early, order[0]), (26, 2, 0));
+        (0..16).for_each(|_| outbox.plan_ended());
+        assert!(!outbox.plans_busy());
+    }
+}

@@ -1,0 +1,216 @@
+//! The kinds that are watched: their paths, and from an object's JSON to an event of the ledger.
+
+use std::sync::{Mutex, PoisonError};
+
+use berth_core::snapshot::ClusterEvent;
+use berth_core::types::workload::SelectorKind;
+use berth_core::types::{PodUid, Text};
+use kube::Resource;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use crate::wire::meta::Meta;
+use crate::wire::{Kind, Problem, Tables, k8s, node, pod, volume, workload};
+
+/// Pods that have ended hold nothing. Source: kube-scheduler's pod informer.
+const POD_SELECTOR: &str = "fieldSelector=status.phase%21%3DSucceeded%2Cstatus.phase%21%3DFailed";
+
+/// Who an object is. Order: namespace, name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Key {
+    /// Empty for kinds without one.
+    pub namespace: Text,
+    pub name: Text,
+}
+
+impl std::fmt::Display for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.namespace.is_empty() {
+            true => f.write_str(&self.name),
+            false => write!(f, "{}/{}", self.namespace, self.name),
+        }
+    }
+}
+
+/// An object's identity at a version.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    pub key: Key,
+    pub uid: Text,
+    pub version: String,
+}
+
+/// An object as it was read.
+pub struct Seen {
+    pub identity: Identity,
+    pub event: ClusterEvent,
+    pub problems: Vec<Problem>,
+}
+
+/// Why an object can't be told from others.
+#[derive(Debug, thiserror::Error)]
+pub enum Unreadable {
+    #[error("not a readable object: {0}")]
+    Json(#[from] serde_json::Error),
+    #[error("it has no name")]
+    Nameless,
+}
+
+/// Returns the path of all objects of the kind, from the root.
+pub fn list_path(kind: Kind) -> String {
+    match kind {
+        Kind::Node => k8s::Node::url_path(&(), None),
+        Kind::Pod => k8s::Pod::url_path(&(), None),
+        Kind::Namespace => k8s::Namespace::url_path(&(), None),
+        Kind::Service => k8s::Service::url_path(&(), None),
+        Kind::ReplicationController => k8s::ReplicationController::url_path(&(), None),
+        Kind::ReplicaSet => k8s::ReplicaSet::url_path(&(), None),
+        Kind::StatefulSet => k8s::StatefulSet::url_path(&(), None),
+        Kind::PersistentVolumeClaim => k8s::PersistentVolumeClaim::url_path(&(), None),
+        Kind::PersistentVolume => k8s::PersistentVolume::url_path(&(), None),
+        Kind::StorageClass => k8s::StorageClass::url_path(&(), None),
+        Kind::CsiNode => k8s::CsiNode::url_path(&(), None),
+        Kind::VolumeAttachment => k8s::VolumeAttachment::url_path(&(), None),
+    }
+}
+
+/// Returns the resource's name, such as `pods`: the last part of its path.
+pub fn resource(kind: Kind) -> String {
+    let path = list_path(kind);
+    path.rsplit('/').next().unwrap_or_default().to_owned()
+}
+
+/// Returns what the list of a kind is narrowed down by, as part of a query.
+pub fn selector(kind: Kind) -> Option<&'static str> {
+    (kind == Kind::Pod).then_some(POD_SELECTOR)
+}
+
+/// Reads an object that is there.
+///
+/// # Errors
+/// If nobody can say which object it is; anything else that is odd about it is a problem.
+pub fn read(kind: Kind, json: &str, tables: &Mutex<Tables>) -> Result<Seen, Unreadable> {
+    use ClusterEvent as Event;
+    let raw = Raw { json, tables };
+    match kind {
+        Kind::Node => raw.read(node::node, Event::NodeApplied),
+        Kind::Pod => raw.read(pod::pod_and_problems, |pod| Event::PodApplied(Box::new(pod))),
+        Kind::Namespace => raw.read(workload::namespace, Event::NamespaceApplied),
+        Kind::Service => raw.read(workload::service, Event::SelectorOwnerApplied),
+        Kind::ReplicationController => {
+            raw.read(workload::replication_controller, Event::SelectorOwnerApplied)
+        }
+        Kind::ReplicaSet => raw.read(workload::replica_set, Event::SelectorOwnerApplied),
+        Kind::StatefulSet => raw.read(workload::stateful_set, Event::SelectorOwnerApplied),
+        Kind::PersistentVolumeClaim => raw.read(volume::claim, Event::ClaimApplied),
+        Kind::PersistentVolume => raw.read(volume::volume, Event::VolumeApplied),
+        Kind::StorageClass => raw.read(volume::storage_class, Event::StorageClassApplied),
+        Kind::CsiNode => raw.read(volume::csi_node, Event::CsiNodeApplied),
+        Kind::VolumeAttachment => raw.read(volume::attachment, Event::AttachmentApplied),
+    }
+}
+
+/// Reads who an object is, and nothing else.
+///
+/// # Errors
+/// As [`read`].
+pub fn identity(json: &str) -> Result<Identity, Unreadable> {
+    #[derive(Deserialize)]
+    struct Only {
+        #[serde(default)]
+        metadata: Meta,
+    }
+    let only: Only = serde_json::from_str(json)?;
+    identity_of(&only.metadata.object)
+}
+
+fn identity_of(
+    meta: &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta,
+) -> Result<Identity, Unreadable> {
+    let text = |value: &Option<String>| value.clone().unwrap_or_default();
+    let name = text(&meta.name);
+    if name.is_empty() {
+        return Err(Unreadable::Nameless);
+    }
+    let key = Key { namespace: Text::from(text(&meta.namespace)), name: Text::from(name) };
+    Ok(Identity { key, uid: Text::from(text(&meta.uid)), version: text(&meta.resource_version) })
+}
+
+struct Raw<'a> {
+    json: &'a str,
+    tables: &'a Mutex<Tables>,
+}
+
+impl Raw<'_> {
+    fn read<W, T>(
+        self,
+        convert: impl Fn(W, &mut Tables) -> (T, Vec<Problem>),
+        event: impl Fn(T) -> ClusterEvent,
+    ) -> Result<Seen, Unreadable>
+    where
+        W: DeserializeOwned + Resource,
+    {
+        let wire: W = serde_json::from_str(self.json)?;
+        let identity = identity_of(wire.meta())?;
+        let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
+        let (converted, problems) = convert(wire, &mut tables);
+        Ok(Seen { identity, event: event(converted), problems })
+    }
+}
+
+/// Returns the event that an object is gone.
+pub fn deleted(kind: Kind, key: &Key, uid: &Text) -> ClusterEvent {
+    let (namespace, name) = (key.namespace.clone(), key.name.clone());
+    let owner = |kind| ClusterEvent::SelectorOwnerDeleted {
+        kind,
+        namespace: namespace.clone(),
+        name: name.clone(),
+    };
+    match kind {
+        Kind::Node => ClusterEvent::NodeDeleted { name },
+        Kind::Pod => ClusterEvent::PodDeleted { uid: PodUid(uid.clone()) },
+        Kind::Namespace => ClusterEvent::NamespaceDeleted { name },
+        Kind::Service => owner(SelectorKind::Service),
+        Kind::ReplicationController => owner(SelectorKind::ReplicationController),
+        Kind::ReplicaSet => owner(SelectorKind::ReplicaSet),
+        Kind::StatefulSet => owner(SelectorKind::StatefulSet),
+        Kind::PersistentVolumeClaim => ClusterEvent::ClaimDeleted { namespace, name },
+        Kind::PersistentVolume => ClusterEvent::VolumeDeleted { name },
+        Kind::StorageClass => ClusterEvent::StorageClassDeleted { name },
+        Kind::CsiNode => ClusterEvent::CsiNodeDeleted { name },
+        Kind::VolumeAttachment => ClusterEvent::AttachmentDeleted { name },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_is_read_and_deleted_by_its_own_events() {
+        let tables = Mutex::new(Tables::default());
+        let json = r#"{"metadata":{"name":"a","uid":"u","resourceVersion":"7"}}"#;
+        for kind in Kind::ALL {
+            let seen = read(kind, json, &tables).unwrap();
+            assert_eq!((seen.identity.key.to_string().as_str(), &*seen.identity.uid), ("a", "u"));
+            assert_eq!(identity(json).unwrap().version, "7");
+            let named = |event: &ClusterEvent| {
+                let text = format!("{event:?}");
+                let end = text.find(['(', ' ']).unwrap();
+                text[..end].replace("Applied", "").replace("Deleted", "")
+            };
+            let gone = deleted(kind, &seen.identity.key, &seen.identity.uid);
+            assert_eq!(named(&seen.event), named(&gone));
+        }
+        assert_eq!(resource(Kind::CsiNode), "csinodes");
+    }
+
+    #[test]
+    fn an_object_without_a_name_is_unreadable() {
+        let tables = Mutex::new(Tables::default());
+        for json in ["{}", r#"{"metadata":7}"#, r#"{"metadata":{"name":""}}"#, "[]", "{"] {
+            assert!(read(Kind::Pod, json, &tables).is_err(), "{json}");
+            assert!(identity(json).is_err(), "{json}");
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! From an answer, or none, to what became of a write.
+
+use std::time::Duration;
+
+use berth_core::engine::{PodRead, WriteResult, Written};
+use berth_core::framework::Op;
+use berth_core::types::{PodRef, Text};
+use serde::Deserialize;
+
+use super::client::{Answer, SendError};
+use crate::wire::k8s;
+
+/// A server that is full names no time: one second, as client-go assumes.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// What is to be done about an answer.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Next {
+    Report(WriteResult),
+    /// Nothing has happened; send it again after so long.
+    Again(Duration, String),
+}
+
+/// Judges the answer to an operation's request.
+pub fn judge(op: &Op, answer: Result<Answer, SendError>) -> Next {
+    let answer = match answer {
+        Ok(answer) => answer,
+        Err(SendError::NotSent(message)) => {
+            return Next::Report(WriteResult::NotSent { message: message.into() });
+        }
+        Err(SendError::Lost(message)) => {
+            return Next::Report(WriteResult::Unknown { message: message.into() });
+        }
+    };
+    let code = answer.status.as_u16();
+    if answer.status.is_success() {
+        return Next::Report(success(op, &answer.body));
+    }
+    let message = answer.failure().message;
+    match code {
+        // The server was full and didn't look at it.
+        429 => Next::Again(answer.retry_after().unwrap_or(RETRY_AFTER), message),
+        404 if matches!(op, Op::ReadPod { .. }) => Next::Report(found(PodRead::Gone)),
+        409 => Next::Report(WriteResult::Stale { message: message.into() }),
+        // Nothing has happened, and a renewed token will do.
+        401 => Next::Report(WriteResult::NotSent { message: message.into() }),
+        400..=499 => Next::Report(WriteResult::Refused { code, message: message.into() }),
+        // Whatever a server or proxy in trouble says, the write may have been carried out.
+        _ => {
+            let message = Text::from(format!("{message} ({code})"));
+            Next::Report(WriteResult::Unknown { message })
+        }
+    }
+}
+
+fn found(pod: PodRead) -> WriteResult {
+    WriteResult::Done(Written { pod: Some(pod), ..Written::default() })
+}
+
+fn success(op: &Op, body: &[u8]) -> WriteResult {
+    match op {
+        Op::ReadPod { pod } => match read_pod(pod, body) {
+            Some(read) => found(read),
+            None => WriteResult::Unknown { message: "the pod can't be read".into() },
+        },
+        Op::Fence { resource_version, .. } => match written(body) {
+            // A patch that changed nothing was not written: what it should fence off may still come.
+            written if written.resource_version == *resource_version => {
+                WriteResult::Unknown { message: "the pod is the same as before".into() }
+            }
+            written => WriteResult::Done(written),
+        },
+        Op::Bind { .. }
+        | Op::SetCondition { .. }
+        | Op::DeletePod { .. }
+        | Op::Create { .. }
+        | Op::Patch { .. }
+        | Op::Delete { .. } => WriteResult::Done(written(body)),
+    }
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Object {
+    metadata: Metadata,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Metadata {
+    name: Option<String>,
+    resource_version: Option<String>,
+}
+
+/// A Binding is answered with a Status, which has neither name nor version.
+fn written(body: &[u8]) -> Written {
+    let object: Object = serde_json::from_slice(body).unwrap_or_default();
+    let version = object.metadata.resource_version.and_then(|version| version.parse().ok());
+    Written {
+        name: object.metadata.name.map(Text::from),
+        resource_version: version.unwrap_or_default(),
+        pod: None,
+    }
+}
+
+/// None if it can't be said whether the pod is bound.
+fn read_pod(pod: &PodRef, body: &[u8]) -> Option<PodRead> {
+    let read: k8s::Pod = serde_json::from_slice(body).ok()?;
+    let meta = &read.metadata;
+    if meta.object.uid.as_deref()? != pod.uid.0.as_str() {
+        return Some(PodRead::Gone);
+    }
+    let node = read.spec.value()?.node_name.value().filter(|node| !node.is_empty());
+    match node {
+        Some(node) => Some(PodRead::BoundTo { node: Text::from(node.as_str()) }),
+        None if meta.resource_version() == 0 => None,
+        None => Some(PodRead::Unbound { resource_version: meta.resource_version() }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use berth_core::types::PodUid;
+    use http::{HeaderMap, HeaderValue, StatusCode, header};
+
+    fn pod() -> PodRef {
+        PodRef { namespace: "ns".into(), name: "a".into(), uid: PodUid("u-1".into()) }
+    }
+
+    fn bind() -> Op {
+        Op::Bind { pod: pod(), node: "n1".into() }
+    }
+
+    fn answer(code: u16, body: &str) -> Result<Answer, SendError> {
+        let status = StatusCode::from_u16(code).unwrap();
+        Ok(Answer { status, headers: HeaderMap::new(), body: body.as_bytes().to_vec() })
+    }
+
+    fn result(op: &Op, code: u16, body: &str) -> WriteResult {
+        match judge(op, answer(code, body)) {
+            Next::Report(result) => result,
+            Next::Again(..) => panic!("to be sent again"),
+        }
+    }
+
+    #[test]
+    fn only_answers_that_say_so_are_a_yes_or_a_no() {
+        let said = r#"{"kind":"Status","message":"m"}"#;
+        assert_eq!(result(&bind(), 201, said), WriteResult::Done(Written::default()));
+        assert_eq!(result(&bind(), 409, said), WriteResult::Stale { message: "m".into() });
+        for code in [400, 403, 404, 422] {
+            assert_eq!(result(&bind(), code, said), WriteResult::Refused { code, message: "m".into() });
+        }
+        for code in [500, 502, 503, 504, 301] {
+            assert!(matches!(result(&bind(), code, said), WriteResult::Unknown { .. }), "{code}");
+        }
+        let lost = judge(&bind(), Err(SendError::Lost("EOF".into())));
+        assert_eq!(lost, Next::Report(WriteResult::Unknown { message: "EOF".into() }));
+        let unsent = judge(&bind(), Err(SendError::NotSent("refused".into())));
+        assert_eq!(unsent, Next::Report(WriteResult::NotSent { message: "refused".into() }));
+    }
+
+    #[test]
+    fn a_full_server_is_asked_again_when_it_says() {
+        let mut full = answer(429, "").unwrap();
+        full.headers.insert(header::RETRY_AFTER, HeaderValue::from_static("7"));
+        let message = "429 Too Many Requests".to_owned();
+        assert_eq!(judge(&bind(), Ok(full)), Next::Again(Duration::from_secs(7), message));
+    }
+
+    #[test]
+    fn a_read_tells_whose_the_pod_is() {
+        let op = Op::ReadPod { pod: pod() };
+        let read = |body: &str| match result(&op, 200, body) {
+            WriteResult::Done(written) => written.pod,
+            WriteResult::Unknown { .. } => None,
+            other => panic!("{other:?}"),
+        };
+        let bound = r#"{"metadata":{"name":"a","uid":"u-1","resourceVersion":"5"},"spec":{"nodeName":"n1"}}"#;
+        assert_eq!(read(bound), Some(PodRead::BoundTo { node: "n1".into() }));
+        let unbound = r#"{"metadata":{"name":"a","uid":"u-1","resourceVersion":"5"},"spec":{}}"#;
+        assert_eq!(read(unbound), Some(PodRead::Unbound { resource_version: 5 }));
+        assert_eq!(read(&bound.replace("u-1", "u-2")), Some(PodRead::Gone));
+        assert_eq!(read(r#"{"metadata":{"name":"a","uid":"u-1"}}"#), None);
+        assert_eq!(read("{"), None);
+        let gone = result(&op, 404, "");
+        assert_eq!(gone, found(PodRead::Gone));
+    }
+
+    #[test]
+    fn a_fence_that_changed_nothing_is_none() {
+        let op = Op::Fence { pod: pod(), resource_version: 5, node: "n1".into() };
+        let body = |version: &str| format!(r#"{{"metadata":{{"resourceVersion":"{version}"}}}}"#);
+        assert!(matches!(result(&op, 200, &body("5")), WriteResult::Unknown { .. }));
+        assert!(matches!(result(&op, 200, &body("6")), WriteResult::Done(_)));
+    }
+}

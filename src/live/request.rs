@@ -1,0 +1,269 @@
+//! From an operation to the request that carries it out.
+
+use berth_core::framework::Op;
+use berth_core::framework::plan::NameOf;
+use berth_core::types::{Condition, PodRef, Span, Text, Value};
+use http::Method;
+use k8s_openapi::jiff;
+use serde_json::{Map, Value as Json, json};
+
+use super::client::Call;
+use super::kinds;
+use crate::wire::Kind;
+
+const JSON: &str = "application/json";
+const MERGE: &str = "application/merge-patch+json";
+const STRATEGIC: &str = "application/strategic-merge-patch+json";
+
+/// What the ledger knew of a write's pod when the write was decided on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct About {
+    pub generation: i64,
+    /// PodScheduled was False already: its transition time stays.
+    pub unscheduled: bool,
+}
+
+/// Returns the request of an operation; `now` is wall time.
+///
+/// # Errors
+/// What the operation names that isn't known.
+pub fn call(op: &Op, timeout: Span, about: About, now: jiff::Timestamp) -> Result<Call, String> {
+    let path = |path: String| format!("{path}?timeout={}ms", timeout.as_millis());
+    let send = |method, at: String, content_type, body: Json| {
+        let body = Some((content_type, body.to_string().into_bytes()));
+        Ok(Call { method, path: path(at), body })
+    };
+    match op {
+        Op::Bind { pod, node } => {
+            send(Method::POST, format!("{}/binding", pod_path(pod)), JSON, binding(pod, node))
+        }
+        Op::ReadPod { pod } => Ok(Call::get(path(pod_path(pod)))),
+        Op::Fence { pod, resource_version, node } => {
+            let body = fence(pod, *resource_version, node, now);
+            send(Method::PATCH, format!("{}/status", pod_path(pod)), STRATEGIC, body)
+        }
+        Op::SetCondition { pod, resource_version, condition, nominated_node } => {
+            let mut body = set_condition(pod, *resource_version, condition, about, now);
+            if let Some(node) = nominated_node {
+                let node = if node.is_empty() { Json::Null } else { json!(node.as_str()) };
+                body["status"]["nominatedNodeName"] = node;
+            }
+            send(Method::PATCH, format!("{}/status", pod_path(pod)), STRATEGIC, body)
+        }
+        Op::DeletePod { pod } => {
+            let body = json!({"preconditions": {"uid": pod.uid.0.as_str()}});
+            send(Method::DELETE, pod_path(pod), JSON, body)
+        }
+        Op::Create { kind, namespace, name, generate_name, body } => {
+            let key = if *generate_name { "generateName" } else { "name" };
+            let mut body = json_of(body);
+            body["metadata"][key] = json!(known(name)?);
+            send(Method::POST, collection(kind, namespace)?, JSON, body)
+        }
+        Op::Patch { kind, namespace, name, subresource, resource_version, body } => {
+            let mut at = format!("{}/{}", collection(kind, namespace)?, known(name)?);
+            if let Some(subresource) = subresource {
+                at += &format!("/{subresource}");
+            }
+            let mut body = json_of(body);
+            if *resource_version > 0 {
+                body["metadata"]["resourceVersion"] = json!(resource_version.to_string());
+            }
+            send(Method::PATCH, at, MERGE, body)
+        }
+        Op::Delete { kind, namespace, name } => {
+            let at = format!("{}/{}", collection(kind, namespace)?, known(name)?);
+            send(Method::DELETE, at, JSON, json!({}))
+        }
+    }
+}
+
+/// The UID is a precondition: a namesake is not bound in the pod's place.
+fn binding(pod: &PodRef, node: &Text) -> Json {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": metadata(pod, None),
+        "target": {"apiVersion": "v1", "kind": "Node", "name": node.as_str()},
+    })
+}
+
+/// The times make it a change also where the texts are the same as before: a patch that changes
+/// nothing is not written, and would fence nothing off.
+fn fence(pod: &PodRef, resource_version: u64, node: &Text, now: jiff::Timestamp) -> Json {
+    let condition = json!({
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": "SchedulerError",
+        "message": format!("bind to {node} unconfirmed"),
+        "lastProbeTime": seconds(now),
+        "lastTransitionTime": seconds(now),
+    });
+    json!({
+        "metadata": metadata(pod, Some(resource_version)),
+        "status": {"conditions": [condition]},
+    })
+}
+
+fn set_condition(
+    pod: &PodRef,
+    resource_version: u64,
+    condition: &Condition,
+    about: About,
+    now: jiff::Timestamp,
+) -> Json {
+    let mut body = json!({
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": condition.reason.as_str(),
+        "message": condition.message.as_str(),
+        "lastProbeTime": null,
+    });
+    if !about.unscheduled {
+        body["lastTransitionTime"] = json!(seconds(now));
+    }
+    if about.generation > 0 {
+        body["observedGeneration"] = json!(about.generation);
+    }
+    json!({
+        "metadata": metadata(pod, Some(resource_version)),
+        "status": {"conditions": [body]},
+    })
+}
+
+/// UID and version are preconditions: the server answers 409 where they differ.
+fn metadata(pod: &PodRef, resource_version: Option<u64>) -> Json {
+    let mut metadata = json!({
+        "namespace": pod.namespace.as_str(),
+        "name": pod.name.as_str(),
+        "uid": pod.uid.0.as_str(),
+    });
+    if let Some(version) = resource_version {
+        metadata["resourceVersion"] = json!(version.to_string());
+    }
+    metadata
+}
+
+fn pod_path(pod: &PodRef) -> String {
+    format!("/api/v1/namespaces/{}/pods/{}", pod.namespace, pod.name)
+}
+
+/// Returns the path of the objects of a kind, by resource name such as `persistentvolumeclaims`.
+fn collection(kind: &Text, namespace: &Text) -> Result<String, String> {
+    let is_it = |known: &Kind| kinds::resource(*known) == kind.as_str();
+    let known = Kind::ALL.into_iter().find(is_it).ok_or(format!("unknown resource {kind:?}"))?;
+    let path = kinds::list_path(known);
+    match path.rsplit_once('/') {
+        Some((base, resource)) if !namespace.is_empty() => {
+            Ok(format!("{base}/namespaces/{namespace}/{resource}"))
+        }
+        _ => Ok(path),
+    }
+}
+
+fn known(name: &NameOf) -> Result<&str, String> {
+    match name {
+        NameOf::Known(name) => Ok(name),
+        NameOf::FromWrite(label) => Err(format!("the name that write {label:?} brings is missing")),
+    }
+}
+
+fn json_of(value: &Value) -> Json {
+    match value {
+        Value::Null => Json::Null,
+        Value::Bool(b) => json!(b),
+        Value::Int(i) => json!(i),
+        Value::Float(x) => json!(x),
+        Value::Text(text) => json!(text.as_str()),
+        Value::List(items) => items.iter().map(json_of).collect(),
+        Value::Map(map) => {
+            let entries = map.iter().map(|(key, value)| (key.to_string(), json_of(value)));
+            Json::Object(entries.collect::<Map<String, Json>>())
+        }
+    }
+}
+
+/// As Kubernetes writes a Time.
+fn seconds(time: jiff::Timestamp) -> String {
+    format!("{time:.0}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use berth_core::types::PodUid;
+
+    fn pod() -> PodRef {
+        PodRef { namespace: "ns".into(), name: "a".into(), uid: PodUid("u-1".into()) }
+    }
+
+    fn sent(op: Op, about: About) -> (String, Json) {
+        let call = call(&op, Span::from_secs(5), about, jiff::Timestamp::UNIX_EPOCH).unwrap();
+        let body = call.body.map(|(_, body)| serde_json::from_slice(&body).unwrap());
+        (format!("{} {}", call.method, call.path), body.unwrap_or_default())
+    }
+
+    #[test]
+    fn a_bind_carries_the_uid_and_a_timeout() {
+        let (line, body) =
+            sent(Op::Bind { pod: pod(), node: "n1".into() }, About::default());
+        assert_eq!(line, "POST /api/v1/namespaces/ns/pods/a/binding?timeout=5000ms");
+        assert_eq!(body["metadata"]["uid"], "u-1");
+        assert_eq!(body["target"]["name"], "n1");
+    }
+
+    #[test]
+    fn a_condition_carries_its_version_and_moves_its_time_only_on_a_transition() {
+        let op = |nominated_node| Op::SetCondition {
+            pod: pod(),
+            resource_version: 7,
+            condition: Condition { reason: "Unschedulable".into(), message: "m".into() },
+            nominated_node,
+        };
+        let (line, body) = sent(op(None), About { generation: 3, unscheduled: false });
+        assert_eq!(line, "PATCH /api/v1/namespaces/ns/pods/a/status?timeout=5000ms");
+        assert_eq!(body["metadata"]["resourceVersion"], "7");
+        let condition = &body["status"]["conditions"][0];
+        assert_eq!(condition["lastTransitionTime"], "1970-01-01T00:00:00Z");
+        assert_eq!(condition["observedGeneration"], 3);
+        assert!(body["status"].get("nominatedNodeName").is_none());
+        let (_, body) = sent(op(Some("".into())), About { generation: 3, unscheduled: true });
+        assert!(body["status"]["conditions"][0].get("lastTransitionTime").is_none());
+        assert_eq!(body["status"]["nominatedNodeName"], Json::Null);
+    }
+
+    #[test]
+    fn a_fence_is_a_condition_that_changes() {
+        let op = Op::Fence { pod: pod(), resource_version: 9, node: "n1".into() };
+        let (_, body) = sent(op, About::default());
+        assert_eq!(body["metadata"]["resourceVersion"], "9");
+        let condition = &body["status"]["conditions"][0];
+        assert_eq!(condition["message"], "bind to n1 unconfirmed");
+        assert_eq!(condition["lastProbeTime"], "1970-01-01T00:00:00Z");
+    }
+
+    #[test]
+    fn other_kinds_go_to_their_own_paths() {
+        let op = Op::Patch {
+            kind: "persistentvolumeclaims".into(),
+            namespace: "ns".into(),
+            name: NameOf::Known("c".into()),
+            subresource: None,
+            resource_version: 4,
+            body: Value::map([("spec", Value::map([("x", Value::Int(1))]))]),
+        };
+        let (line, body) = sent(op, About::default());
+        assert_eq!(
+            line,
+            "PATCH /api/v1/namespaces/ns/persistentvolumeclaims/c?timeout=5000ms"
+        );
+        assert_eq!(body, json!({"metadata": {"resourceVersion": "4"}, "spec": {"x": 1}}));
+        let unknown = Op::Delete {
+            kind: "secrets".into(),
+            namespace: "ns".into(),
+            name: NameOf::Known("s".into()),
+        };
+        let now = jiff::Timestamp::UNIX_EPOCH;
+        assert!(call(&unknown, Span::from_secs(5), About::default(), now).is_err());
+    }
+}

@@ -1,0 +1,203 @@
+//! One kind's list and watch, for ever: what it says becomes inputs of the engine.
+//!
+//! Own instead of kube's watcher, because of what was measured of servers and of kube 5: a 410 may
+//! answer the request or come in the stream, and both need a new list; a server short of CPU ends
+//! streams in good order, which needs none; a watch can be answered with an error that only a new
+//! list gets over; a connection can die without a word. Streaming lists are not used: there is no
+//! falling back from them.
+
+mod follow;
+mod list;
+mod pace;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use berth_core::engine::Input;
+use berth_core::types::Text;
+use tracing::{info, warn};
+
+use super::client::Api;
+use super::kinds::{self, Key};
+use super::rate::TokenBucket;
+use crate::wire::{Kind, Problem, Tables};
+
+use follow::End;
+pub use pace::Pace;
+
+/// So many watches in a row that the server answered with errors, and the place is given up: some
+/// errors ("Too large resource version" after etcd was restored) only a new list gets over.
+const REFUSALS_MAX: u32 = 5;
+
+/// What all watches share.
+#[derive(Clone)]
+pub struct Source {
+    pub api: Api,
+    pub rate: Arc<TokenBucket>,
+    pub tables: Arc<Mutex<Tables>>,
+    pub sink: Sender<Input>,
+    pub pace: Pace,
+}
+
+/// The watch of one kind.
+pub struct Watch {
+    source: Source,
+    kind: Kind,
+    resource: Text,
+    /// What the engine was told of: UIDs by key.
+    known: BTreeMap<Key, Text>,
+    /// The first problem of each object that has one, so that it is told once.
+    told: BTreeMap<Key, String>,
+    synced: bool,
+    complaint: Complaint,
+}
+
+/// A trouble that goes on is told when it begins, then once a minute, and when it has ended.
+#[derive(Default)]
+struct Complaint {
+    told: Option<Instant>,
+}
+
+impl Watch {
+    pub fn new(source: Source, kind: Kind) -> Watch {
+        Watch {
+            source,
+            kind,
+            resource: Text::from(kinds::resource(kind)),
+            known: BTreeMap::new(),
+            told: BTreeMap::new(),
+            synced: false,
+            complaint: Complaint::default(),
+        }
+    }
+
+    /// Lists, watches, and lists again where that is needed.
+    pub async fn run(mut self) -> Infallible {
+        let mut failures = 0;
+        loop {
+            match self.list().await {
+                Ok(version) => {
+                    failures = 0;
+                    self.recovered();
+                    self.set_synced(true);
+                    self.watch_from(version).await;
+                }
+                Err(problem) => {
+                    self.complain("list", &problem);
+                    self.source.pace.wait(failures).await;
+                    failures += 1;
+                }
+            }
+        }
+    }
+
+    /// Watches from a version on until the place is lost.
+    async fn watch_from(&mut self, mut version: String) {
+        let (mut failures, mut refusals) = (0, 0);
+        loop {
+            let begun = Instant::now();
+            let end = self.follow(&mut version).await;
+            let progress = matches!(end, End::Ended { events } if events > 0)
+                || begun.elapsed() >= self.source.pace.short;
+            if progress {
+                (failures, refusals) = (0, 0);
+            }
+            match end {
+                End::Expired(message) => {
+                    info!(resource = %self.resource, %message, "watch expired, listing again");
+                    self.set_synced(false);
+                    return;
+                }
+                End::Ended { .. } if progress => {
+                    self.recovered();
+                    continue;
+                }
+                End::Ended { .. } => {}
+                End::Broken(problem) => self.complain("watch", &problem),
+                End::Refused(problem) => {
+                    self.complain("watch", &problem);
+                    refusals += 1;
+                }
+            }
+            if refusals >= REFUSALS_MAX {
+                self.set_synced(false);
+                return;
+            }
+            self.source.pace.wait(failures).await;
+            failures += 1;
+        }
+    }
+
+    fn send(&self, input: Input) {
+        // Nobody listens only while the program ends.
+        let _ = self.source.sink.send(input);
+    }
+
+    fn set_synced(&mut self, synced: bool) {
+        if self.synced != synced {
+            self.synced = synced;
+            self.send(Input::Watch { kind: self.resource.clone(), synced });
+        }
+    }
+
+    /// Takes over an object that is there.
+    fn apply(&mut self, json: &str) -> Option<(Key, String)> {
+        match kinds::read(self.kind, json, &self.source.tables) {
+            Ok(seen) => {
+                let key = seen.identity.key;
+                self.tell_problems(&key, &seen.problems);
+                let before = self.known.insert(key.clone(), seen.identity.uid.clone());
+                // Another object of the same name: we never heard of the first one's end.
+                if let Some(uid) = before.filter(|uid| *uid != seen.identity.uid) {
+                    self.send(Input::Cluster(kinds::deleted(self.kind, &key, &uid)));
+                }
+                self.send(Input::Cluster(seen.event));
+                Some((key, seen.identity.version))
+            }
+            Err(problem) => {
+                warn!(resource = %self.resource, %problem, "object left out");
+                None
+            }
+        }
+    }
+
+    fn forget(&mut self, key: &Key) {
+        self.told.remove(key);
+        if let Some(uid) = self.known.remove(key) {
+            self.send(Input::Cluster(kinds::deleted(self.kind, key, &uid)));
+        }
+    }
+
+    fn tell_problems(&mut self, key: &Key, problems: &[Problem]) {
+        let Some(first) = problems.first() else {
+            self.told.remove(key);
+            return;
+        };
+        let problem = first.to_string();
+        if self.told.get(key) != Some(&problem) {
+            let more = problems.len() - 1;
+            warn!(resource = %self.resource, object = %key, %problem, more, "object not understood");
+            self.told.insert(key.clone(), problem);
+        }
+    }
+
+    fn complain(&mut self, verb: &str, problem: &str) {
+        let again = self.source.pace.complain_again;
+        if self.complaint.told.is_none_or(|told| told.elapsed() >= again) {
+            let waiting = if self.synced { "" } else { "; nothing is scheduled meanwhile" };
+            warn!(resource = %self.resource, "can't {verb}, trying on{waiting}: {problem}");
+            self.complaint.told = Some(Instant::now());
+        }
+    }
+
+    fn recovered(&mut self) {
+        if self.complaint.told.take().is_some() {
+            info!(resource = %self.resource, "watching again");
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! One watch request: its stream of events until it ends, in whatever way.
+
+use http_body_util::BodyExt;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tokio::time::timeout;
+use tracing::{debug, warn};
+
+use super::Watch;
+use super::list::escaped;
+use crate::live::client::{Answer, Call, Failure, with_sources};
+use crate::live::kinds;
+
+/// A line longer than this is no event: the server takes objects of 3 MiB at most.
+const LINE_MAX: usize = 64 << 20;
+
+/// How a watch request ended.
+#[derive(Debug, PartialEq)]
+pub(super) enum End {
+    /// In good order: go on from the last version.
+    Ended { events: usize },
+    /// The version is too old (410): list again.
+    Expired(String),
+    /// The connection failed.
+    Broken(String),
+    /// The server answered with another error.
+    Refused(String),
+}
+
+#[derive(Deserialize)]
+struct Event<'a> {
+    r#type: &'a str,
+    #[serde(borrow)]
+    object: &'a RawValue,
+}
+
+impl Watch {
+    /// Hands on what happens after `version`, and moves it along.
+    pub(super) async fn follow(&mut self, version: &mut String) -> End {
+        self.source.rate.take().await;
+        let call = Call::get(self.watch_path(version));
+        let head = timeout(self.source.pace.answer, self.source.api.stream(&call)).await;
+        let response = match head {
+            Ok(Ok(response)) => response,
+            Ok(Err(error)) => return End::Broken(error.message().to_owned()),
+            Err(_) => return End::Broken("no answer".to_owned()),
+        };
+        let (head, mut body) = response.into_parts();
+        if !head.status.is_success() {
+            let whole = timeout(self.source.pace.answer, body.collect()).await;
+            let body = whole.ok().and_then(Result::ok).map(|b| b.to_bytes().to_vec());
+            let body = body.unwrap_or_default();
+            return failed(Answer { status: head.status, headers: head.headers, body }.failure());
+        }
+        let (mut lines, mut events) = (Lines::default(), 0);
+        loop {
+            let frame = match timeout(self.source.pace.idle, body.frame()).await {
+                Ok(Some(Ok(frame))) => frame,
+                Ok(Some(Err(error))) => return broken(events, &with_sources(&error)),
+                Ok(None) => return End::Ended { events },
+                Err(_) => {
+                    debug!(resource = %self.resource, "a silent watch is begun anew");
+                    return End::Ended { events };
+                }
+            };
+            let Ok(data) = frame.into_data() else { continue };
+            lines.push(&data);
+            while let Some(line) = lines.next() {
+                match self.event(&line, version) {
+                    Ok(()) => events += 1,
+                    Err(end) => return end,
+                }
+            }
+            if lines.rest.len() > LINE_MAX {
+                return End::Refused("an event without end".to_owned());
+            }
+        }
+    }
+
+    /// Hands on one event.
+    fn event(&mut self, line: &[u8], version: &mut String) -> Result<(), End> {
+        let unreadable = |e: serde_json::Error| End::Refused(format!("an unreadable event: {e}"));
+        let event: Event<'_> = serde_json::from_slice(line).map_err(unreadable)?;
+        let json = event.object.get();
+        let seen = match event.r#type {
+            "ADDED" | "MODIFIED" => self.apply(json).map(|(_, version)| version),
+            "DELETED" => match kinds::identity(json) {
+                Ok(identity) => {
+                    // A deletion that comes late must not end a namesake.
+                    if self.known.get(&identity.key).is_none_or(|uid| *uid == identity.uid) {
+                        self.forget(&identity.key);
+                    }
+                    Some(identity.version)
+                }
+                Err(problem) => {
+                    warn!(resource = %self.resource, %problem, "deletion left out");
+                    None
+                }
+            },
+            "BOOKMARK" => bookmark(json),
+            "ERROR" => return Err(failed(serde_json::from_str(json).unwrap_or_default())),
+            other => {
+                warn!(resource = %self.resource, kind = other, "unknown watch event left out");
+                None
+            }
+        };
+        if let Some(seen) = seen.filter(|seen| !seen.is_empty()) {
+            *version = seen;
+        }
+        Ok(())
+    }
+
+    fn watch_path(&self, version: &str) -> String {
+        let mut path = format!(
+            "{}?watch=true&allowWatchBookmarks=true&timeoutSeconds={}&resourceVersion={}",
+            kinds::list_path(self.kind),
+            self.source.pace.timeout_seconds(),
+            escaped(version),
+        );
+        if let Some(selector) = kinds::selector(self.kind) {
+            path += &format!("&{selector}");
+        }
+        path
+    }
+}
+
+/// A bookmark carries a version and nothing else.
+fn bookmark(json: &str) -> Option<String> {
+    let value: serde_json::Value = serde_json::from_str(json).ok()?;
+    value.get("metadata")?.get("resourceVersion")?.as_str().map(str::to_owned)
+}
+
+/// Tells an expired version from other errors, whether it answers the request or ends the stream.
+fn failed(failure: Failure) -> End {
+    let Failure { code, reason, message } = failure;
+    match code == 410 || reason == "Expired" || reason == "Gone" {
+        true => End::Expired(message),
+        false => End::Refused(format!("{message} ({code})")),
+    }
+}
+
+/// A stream that brought events and then broke off has made progress all the same.
+fn broken(events: usize, problem: &str) -> End {
+    match events {
+        0 => End::Broken(problem.to_owned()),
+        _ => End::Ended { events },
+    }
+}
+
+/// Cuts a stream of bytes into lines. What is after the last one is incomplete, and never used.
+#[derive(Default)]
+struct Lines {
+    rest: Vec<u8>,
+    /// Where the next line begins, and how far no line's end was found.
+    start: usize,
+    searched: usize,
+}
+
+impl Lines {
+    fn push(&mut self, data: &[u8]) {
+        self.rest.drain(..self.start);
+        self.searched -= self.start;
+        self.start = 0;
+        self.rest.extend_from_slice(data);
+    }
+
+    fn next(&mut self) -> Option<Vec<u8>> {
+        loop {
+            let found = self.rest.get(self.searched..)?.iter().position(|byte| *byte == b'\n');
+            let Some(length) = found else {
+                self.searched = self.rest.len();
+                return None;
+            };
+            let end = self.searched + length;
+            let line = self.rest.get(self.start..end)?.to_vec();
+            self.start = end + 1;
+            self.searched = self.start;
+            if !line.trim_ascii().is_empty() {
+                return Some(line);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_cut_wherever_the_chunks_end() {
+        let mut lines = Lines::default();
+        let mut cut = Vec::new();
+        for chunk in ["a", "b\n", "\ncd\nef\ng", "", "h\nrest"] {
+            lines.push(chunk.as_bytes());
+            while let Some(line) = lines.next() {
+                cut.push(String::from_utf8(line).unwrap());
+            }
+        }
+        assert_eq!(cut, ["ab", "cd", "ef", "gh"]);
+    }
+
+    #[test]
+    fn both_forms_of_410_are_expired_and_others_are_not() {
+        let of = |json: &str| failed(serde_json::from_str(json).unwrap());
+        assert_eq!(of(r#"{"code":410,"message":"too old"}"#), End::Expired("too old".into()));
+        assert_eq!(of(r#"{"reason":"Expired","message":"x"}"#), End::Expired("x".into()));
+        let large = of(r#"{"code":504,"reason":"Timeout","message":"Too large resource version"}"#);
+        assert_eq!(large, End::Refused("Too large resource version (504)".into()));
+    }
+}

@@ -1,0 +1,98 @@
+//! The list that a watch begins with, page by page.
+
+use std::collections::BTreeSet;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::Watch;
+use crate::live::client::Call;
+use crate::live::kinds::{self, Key};
+
+/// Objects a page. Source: client-go's pager.
+const PAGE: usize = 500;
+/// A list that takes so many new beginnings never ends.
+const RESTARTS_MAX: u32 = 3;
+
+#[derive(Deserialize)]
+struct Page<'a> {
+    #[serde(default)]
+    metadata: PageMeta,
+    #[serde(borrow, default)]
+    items: Option<Vec<&'a RawValue>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct PageMeta {
+    resource_version: String,
+    r#continue: Option<String>,
+}
+
+impl Watch {
+    /// Tells the engine of everything that is there, and of what is there no longer. Returns the
+    /// version to watch from.
+    ///
+    /// # Errors
+    /// A text for the log.
+    pub(super) async fn list(&mut self) -> Result<String, String> {
+        let mut restarts = 0;
+        let mut next = String::new();
+        let mut listed: BTreeSet<Key> = BTreeSet::new();
+        loop {
+            self.source.rate.take().await;
+            let path = self.page_path(&next);
+            let answer = self.source.api.call(&Call::get(path), self.source.pace.answer).await;
+            let answer = answer.map_err(|e| e.message().to_owned())?;
+            if answer.status.as_u16() == 410 && !next.is_empty() && restarts < RESTARTS_MAX {
+                // The server has forgotten the version of the first page.
+                restarts += 1;
+                next.clear();
+                listed.clear();
+                continue;
+            }
+            if !answer.status.is_success() {
+                let failure = answer.failure();
+                return Err(format!("{} ({})", failure.message, failure.code));
+            }
+            let page: Page<'_> = serde_json::from_slice(&answer.body)
+                .map_err(|e| format!("the list can't be read: {e}"))?;
+            for item in page.items.iter().flatten() {
+                listed.extend(self.apply(item.get()).map(|(key, _)| key));
+            }
+            match page.metadata.r#continue.filter(|token| !token.is_empty()) {
+                Some(token) => next = token,
+                None => {
+                    self.forget_unlisted(&listed);
+                    return Ok(page.metadata.resource_version);
+                }
+            }
+        }
+    }
+
+    fn forget_unlisted(&mut self, listed: &BTreeSet<Key>) {
+        let gone: Vec<Key> =
+            self.known.keys().filter(|key| !listed.contains(*key)).cloned().collect();
+        for key in gone {
+            self.forget(&key);
+        }
+    }
+
+    fn page_path(&self, next: &str) -> String {
+        let mut path = format!("{}?limit={PAGE}", kinds::list_path(self.kind));
+        if let Some(selector) = kinds::selector(self.kind) {
+            path += &format!("&{selector}");
+        }
+        if !next.is_empty() {
+            path += &format!("&continue={}", escaped(next));
+        }
+        path
+    }
+}
+
+/// Escapes what can't stand in a query.
+pub(super) fn escaped(text: &str) -> String {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_.~".contains(&b);
+    let escape = |b: u8| if plain(b) { char::from(b).to_string() } else { format!("%{b:02X}") };
+    text.bytes().map(escape).collect()
+}

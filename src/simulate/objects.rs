@@ -1,0 +1,290 @@
+//! Documents as what an API server would hold: phases, ages, priorities, and what is ignored.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use berth_core::types::Timestamp;
+use serde_json::Value;
+
+use crate::config;
+use crate::wire::{self, Kind, Object, Tables};
+
+use super::input::{Document, InputError};
+use super::priorities::Priorities;
+
+/// Documents with this annotation and the value "2" are applied when all else has settled.
+pub const PHASE: &str = "scenario.test/phase";
+
+/// Problems told in full; each costs another look at its document.
+const ERRORS_MAX: usize = 20;
+
+/// The files as one cluster.
+#[derive(Debug, Default)]
+pub struct Objects {
+    pub configuration: Option<Document>,
+    /// One or two, in order.
+    pub phases: Vec<Phase>,
+    /// Documents whose kind says nothing to the scheduler, by `kind (apiVersion)`.
+    pub ignored: BTreeMap<String, usize>,
+    /// What the user should know about the input.
+    pub notes: Vec<String>,
+}
+
+/// What is applied at one moment.
+#[derive(Debug, Default)]
+pub struct Phase {
+    /// Pods last and oldest first, the rest as in the files.
+    pub objects: Vec<Object>,
+    /// ResourceClaims by `namespace/name`.
+    pub claims: BTreeMap<String, Value>,
+}
+
+/// Everything wrong with the files.
+#[derive(Debug, Default, PartialEq, Eq, thiserror::Error)]
+#[error("{}", self.lines().join("\n"))]
+pub struct InputErrors {
+    pub told: Vec<InputError>,
+    /// How many more there are.
+    pub untold: usize,
+}
+
+impl InputErrors {
+    pub fn lines(&self) -> Vec<String> {
+        let more = (self.untold > 0).then(|| format!("and {} more problems", self.untold));
+        self.told.iter().map(InputError::to_string).chain(more).collect()
+    }
+
+    fn add(&mut self, document: &Document, path: &str, what: impl std::fmt::Display) {
+        if self.told.len() < ERRORS_MAX {
+            self.told.push(document.error(path, what));
+        } else {
+            self.untold += 1;
+        }
+    }
+}
+
+impl From<Vec<InputError>> for InputErrors {
+    fn from(mut told: Vec<InputError>) -> InputErrors {
+        let untold = told.len().saturating_sub(ERRORS_MAX);
+        told.truncate(ERRORS_MAX);
+        InputErrors { told, untold }
+    }
+}
+
+/// Sorts documents into phases and decodes them.
+///
+/// # Errors
+/// Every problem of every document: fields that can't be understood, names or UIDs that two pods
+/// share, a second configuration, a PriorityClass that is named and not there.
+pub fn gather(documents: Vec<Document>) -> Result<Objects, InputErrors> {
+    let mut gathering = Gathering::default();
+    gathering.priorities = Priorities::of(&documents);
+    let mut phases = [Vec::new(), Vec::new()];
+    for document in documents {
+        if document.kind() == config::KIND {
+            gathering.configuration(document);
+            continue;
+        }
+        match phase_of(&document) {
+            Ok(phase) => phases[phase].push(document),
+            Err(what) => {
+                gathering.errors.add(&document, &format!("metadata.annotations[{PHASE}]"), what);
+            }
+        }
+    }
+    let n_phases = if phases[1].is_empty() { 1 } else { 2 };
+    for documents in phases.into_iter().take(n_phases) {
+        let phase = gathering.phase(documents);
+        gathering.objects.phases.push(phase);
+    }
+    match gathering.errors {
+        InputErrors { told, .. } if told.is_empty() => Ok(gathering.objects),
+        errors => Err(errors),
+    }
+}
+
+fn phase_of(document: &Document) -> Result<usize, &'static str> {
+    let annotations = document.value.pointer("/metadata/annotations");
+    match annotations.and_then(|a| a.get(PHASE)) {
+        None => Ok(0),
+        Some(Value::String(phase)) if phase == "1" => Ok(0),
+        Some(Value::String(phase)) if phase == "2" => Ok(1),
+        Some(_) => Err("must be \"1\" or \"2\""),
+    }
+}
+
+#[derive(Default)]
+struct Gathering {
+    objects: Objects,
+    errors: InputErrors,
+    tables: Tables,
+    priorities: Priorities,
+    /// The pod of each UID: two pods with one would be one pod to the scheduler.
+    uids: BTreeMap<String, String>,
+}
+
+impl Gathering {
+    fn configuration(&mut self, document: Document) {
+        if let Some(first) = &self.objects.configuration {
+            let what = format!("another {}; the first is in {}", config::KIND, first.place);
+            self.errors.add(&document, "", what);
+        } else {
+            self.objects.configuration = Some(document);
+        }
+    }
+
+    fn phase(&mut self, documents: Vec<Document>) -> Phase {
+        let mut phase = Phase::default();
+        let mut pods = Vec::new();
+        let mut youngest = Timestamp::default();
+        for document in self.last_of_each_name(documents) {
+            match Kind::of(&document.value) {
+                Some(kind) => {
+                    let Some(object) = self.decode(kind, &document) else { continue };
+                    let Object::Pod(pod) = object else {
+                        phase.objects.push(object);
+                        continue;
+                    };
+                    // A pod without a time is as old as its place in the files says.
+                    youngest = youngest.max(pod.created);
+                    let age = if pod.created.0 == 0 { youngest } else { pod.created };
+                    pods.push((age, Object::Pod(pod)));
+                }
+                None if is_claim(&document) => {
+                    phase.claims.insert(document.namespaced_name(), document.value);
+                }
+                None => self.ignore(&document),
+            }
+        }
+        pods.sort_by_key(|(age, _)| *age);
+        phase.objects.extend(pods.into_iter().map(|(_, pod)| pod));
+        phase
+    }
+
+    /// Drops what a later document of the same kind and name replaces, as `kubectl apply` would.
+    fn last_of_each_name(&mut self, documents: Vec<Document>) -> Vec<Document> {
+        let mut seen = BTreeSet::new();
+        let mut kept = Vec::with_capacity(documents.len());
+        for document in documents.into_iter().rev() {
+            let key = (document.api_version().to_owned(), document.kind().to_owned());
+            if document.name().is_empty() || seen.insert((key, document.namespaced_name())) {
+                kept.push(document);
+            } else {
+                let (kind, name) = (document.kind(), document.name());
+                let note = format!("{}: {kind} {name} is replaced further on", document.place);
+                self.objects.notes.push(note);
+            }
+        }
+        kept.reverse();
+        kept
+    }
+
+    fn decode(&mut self, kind: Kind, document: &Document) -> Option<Object> {
+        let mut value = document.value.clone();
+        if kind == Kind::Pod {
+            self.check_uid(document);
+            if let Err(what) = self.priorities.resolve(&mut value) {
+                self.errors.add(document, "spec.priorityClassName", what);
+            }
+        }
+        match wire::decode(kind, value, &mut self.tables) {
+            Ok(decoded) => {
+                for problem in &decoded.problems {
+                    self.errors.add(document, &problem.path, &problem.what);
+                }
+                Some(decoded.object)
+            }
+            Err(error) => {
+                self.errors.add(document, "metadata", error);
+                None
+            }
+        }
+    }
+
+    fn check_uid(&mut self, document: &Document) {
+        let Some(uid) = document.text_at("/metadata/uid").filter(|uid| !uid.is_empty()) else {
+            return;
+        };
+        let name = document.namespaced_name();
+        match self.uids.get(uid) {
+            Some(other) if *other != name => {
+                let what = format!("pod {other} has the same UID");
+                self.errors.add(document, "metadata.uid", what);
+            }
+            Some(_) => {}
+            None => {
+                self.uids.insert(uid.to_owned(), name);
+            }
+        }
+    }
+
+    /// PriorityClasses have been read already.
+    fn ignore(&mut self, document: &Document) {
+        if !Priorities::reads(document) {
+            let kind = format!("{} ({})", document.kind(), document.api_version());
+            *self.objects.ignored.entry(kind).or_default() += 1;
+        }
+    }
+}
+
+/// ResourceClaims aren't scheduled yet; the result tells what the file says of them.
+fn is_claim(document: &Document) -> bool {
+    document.kind() == "ResourceClaim" && document.api_version().starts_with("resource.k8s.io/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simulate::input::read;
+
+    fn objects(text: &str) -> Result<Objects, InputErrors> {
+        gather(read("f", text).unwrap())
+    }
+
+    fn pod(name: &str, more: &str) -> String {
+        format!(
+            "---\napiVersion: v1\nkind: Pod\nmetadata: {{name: {name}{more}}}\nspec: {{containers: [{{name: c}}]}}\n"
+        )
+    }
+
+    #[test]
+    fn pods_are_ordered_by_age_then_place() {
+        let text = [
+            pod("c", ", creationTimestamp: '2026-01-02T00:00:00Z'"),
+            pod("a", ", creationTimestamp: '2026-01-01T00:00:00Z'"),
+            pod("new", ""),
+            pod("b", ", creationTimestamp: '2026-01-01T00:00:00Z'"),
+        ];
+        let objects = objects(&text.concat()).unwrap();
+        let name = |object: &Object| match object {
+            Object::Pod(pod) => pod.name.to_string(),
+            other => panic!("{other:?}"),
+        };
+        let names: Vec<String> = objects.phases[0].objects.iter().map(name).collect();
+        assert_eq!(names, ["a", "b", "c", "new"]);
+    }
+
+    #[test]
+    fn phases_ignored_kinds_and_replaced_documents() {
+        let group = "---\napiVersion: x/v1\nkind: Group\nmetadata: {name: g, annotations: {scenario.test/phase: '2'}}\n";
+        let text = [&pod("a", ""), &pod("a", ", labels: {x: y}"), group].map(String::as_str);
+        let objects = objects(&text.concat()).unwrap();
+        assert_eq!((objects.phases.len(), objects.phases[0].objects.len()), (2, 1));
+        assert_eq!(objects.ignored.get("Group (x/v1)"), Some(&1));
+        assert_eq!(objects.notes, ["f: document 1, line 2: Pod a is replaced further on"]);
+    }
+
+    #[test]
+    fn problems_are_told_with_file_document_line_and_path() {
+        let text = [
+            pod("a", ", uid: u"),
+            pod("b", ", uid: u"),
+            pod("c", ", annotations: {scenario.test/phase: '3'}"),
+            "---\napiVersion: v1\nkind: Node\nmetadata:\n  name: n\nstatus:\n  allocatable:\n    cpu: 4 cores\n".into(),
+        ];
+        let errors = objects(&text.concat()).unwrap_err().lines();
+        assert_eq!(errors.len(), 3, "{errors:#?}");
+        assert!(errors[0].starts_with("f: document 3, line 14: metadata.annotations[scenario"));
+        assert_eq!(errors[1], "f: document 2, line 9: metadata.uid: pod default/a has the same UID");
+        assert!(errors[2].starts_with("f: document 4, line 23: status.allocatable.cpu: "));
+    }
+}

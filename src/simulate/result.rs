@@ -1,0 +1,138 @@
+//! The result as data, printed as JSON or YAML: `berth.dev/v1alpha1 SimulationResult`.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use serde_json::Value;
+
+pub const API_VERSION: &str = "berth.dev/v1alpha1";
+pub const KIND: &str = "SimulationResult";
+
+/// The whole result. Fields may be added to it; none is renamed or taken away within a version.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SimulationResult {
+    pub api_version: &'static str,
+    pub kind: &'static str,
+    /// The state at the end.
+    #[serde(flatten)]
+    pub state: State,
+    /// The state after each phase.
+    pub phases: Vec<State>,
+    pub summary: Summary,
+    /// Documents that say nothing to the scheduler, by `kind (apiVersion)`.
+    pub ignored: BTreeMap<String, usize>,
+    /// What the user should know about the input.
+    pub notes: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Summary {
+    pub nodes: usize,
+    pub pods: usize,
+    /// Pods that had no node in the files and have one now.
+    pub placed: usize,
+    /// Pods that are neither bound nor finished nor evicted.
+    pub pending: usize,
+    pub evicted: usize,
+    /// False if objects still changed after a simulated day.
+    pub settled: bool,
+}
+
+/// Everything that scheduling decides, by `namespace/name`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct State {
+    pub pods: BTreeMap<String, PodState>,
+    pub claims: BTreeMap<String, ClaimState>,
+    pub pvcs: BTreeMap<String, PvcState>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct PodState {
+    /// `spec.nodeName`. An evicted pod keeps the node it was on.
+    pub node: Option<String>,
+    /// Of the condition PodScheduled=False.
+    pub reason: Option<String>,
+    pub message: Option<String>,
+    /// The scheduler deleted it.
+    pub evicted: bool,
+    /// The scheduler wrote to or about it: binding, condition, nomination, event or deletion.
+    pub touched: bool,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ClaimState {
+    pub allocated: bool,
+    pub devices: Vec<Device>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Device {
+    pub driver: String,
+    pub pool: String,
+    pub device: String,
+    /// Only for shared devices.
+    #[serde(rename = "shareID", skip_serializing_if = "Option::is_none")]
+    pub share_id: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PvcState {
+    /// Annotation `volume.kubernetes.io/selected-node`.
+    pub selected_node: Option<String>,
+    /// `spec.volumeName`, or the volume whose `claimRef` names the claim.
+    pub volume_name: Option<String>,
+}
+
+impl ClaimState {
+    /// Reads the status of a ResourceClaim.
+    pub fn of(claim: &Value) -> ClaimState {
+        let allocation = claim.pointer("/status/allocation").filter(|a| a.is_object());
+        let results = allocation.and_then(|a| a.pointer("/devices/results"));
+        let results = results.and_then(Value::as_array).into_iter().flatten();
+        ClaimState { allocated: allocation.is_some(), devices: results.map(Device::of).collect() }
+    }
+}
+
+impl Device {
+    fn of(result: &Value) -> Device {
+        let text = |key: &str| result[key].as_str().map(str::to_owned);
+        Device {
+            driver: text("driver").unwrap_or_default(),
+            pool: text("pool").unwrap_or_default(),
+            device: text("device").unwrap_or_default(),
+            share_id: text("shareID"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_contract_is_met_to_the_letter() {
+        let claim = json!({"status": {"allocation": {"devices": {"results": [
+            {"driver": "d", "pool": "p", "device": "gpu-0", "request": "r"},
+            {"driver": "d", "pool": "p", "device": "gpu-1", "shareID": "s"}]}}}});
+        let pvc = PvcState { selected_node: Some("n".into()), volume_name: None };
+        let state = State {
+            pods: [("a/b".to_owned(), PodState::default())].into(),
+            claims: [("a/c".to_owned(), ClaimState::of(&claim))].into(),
+            pvcs: [("a/v".to_owned(), pvc)].into(),
+        };
+        let expected = json!({
+            "pods": {"a/b": {"node": null, "reason": null, "message": null, "evicted": false,
+                             "touched": false}},
+            "claims": {"a/c": {"allocated": true, "devices": [
+                {"driver": "d", "pool": "p", "device": "gpu-0"},
+                {"driver": "d", "pool": "p", "device": "gpu-1", "shareID": "s"}]}},
+            "pvcs": {"a/v": {"selectedNode": "n", "volumeName": null}},
+        });
+        assert_eq!(serde_json::to_value(state).unwrap(), expected);
+        assert_eq!(ClaimState::of(&json!({})), ClaimState::default());
+    }
+}

@@ -1,0 +1,238 @@
+//! Lets the engine work on the objects, phase by phase, and looks at what became of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use berth_core::engine::{Engine, Notice, Setup};
+use berth_core::framework::Profile;
+use berth_core::snapshot::ClusterEvent;
+use berth_core::types::{Node, Pod, PodUid, Text, Timestamp};
+use berth_sim::{Kind, Patience, Quiet, Simulation, World};
+use serde_json::Value;
+
+use crate::wire::Object;
+
+use super::claims;
+use super::objects::Phase;
+use super::result::{ClaimState, PodState, PvcState, State};
+
+/// When a simulation begins that no pod's age dates: 2026-01-01.
+const START: Timestamp = Timestamp(1_767_225_600_000);
+
+/// What a simulation came to.
+#[derive(Debug)]
+pub struct Run {
+    /// The state after each phase.
+    pub states: Vec<State>,
+    /// The nodes and pods at the end, by name.
+    pub nodes: Vec<Node>,
+    pub pods: Vec<Pod>,
+    /// The pods that had no node in the files and have one now.
+    pub placed: BTreeSet<PodUid>,
+    /// False if objects still changed after a simulated day.
+    pub settled: bool,
+}
+
+/// Plays the phases one after the other.
+pub fn run(phases: Vec<Phase>, profiles: Vec<Profile>, setup: Setup) -> Run {
+    let start = begin(&phases);
+    let simulation = Simulation::new(Engine::new(profiles, setup), World::default(), start);
+    let mut play = Play { simulation, known: BTreeMap::new(), claims: BTreeMap::new(), seen: 0 };
+    let mut settled = true;
+    let mut states = Vec::with_capacity(phases.len());
+    for phase in phases {
+        play.apply(phase);
+        let quiet = play.simulation.run_until_quiet(&Patience::default());
+        settled &= matches!(quiet, Quiet::Since(_));
+        play.watch();
+        states.push(play.state());
+    }
+    play.finish(states, settled)
+}
+
+/// Nothing in the files may be younger than the beginning.
+fn begin(phases: &[Phase]) -> Timestamp {
+    let objects = phases.iter().flat_map(|phase| &phase.objects);
+    let created = objects.filter_map(|object| match object {
+        Object::Pod(pod) => Some(pod.created),
+        _ => None,
+    });
+    created.max().map_or(START, |youngest| youngest.max(START))
+}
+
+struct Play {
+    simulation: Simulation,
+    /// Every pod of the files by `namespace/name`.
+    known: BTreeMap<String, Known>,
+    claims: BTreeMap<String, Value>,
+    /// Version of the world up to which its log was read.
+    seen: u64,
+}
+
+struct Known {
+    /// As it was seen last, or when it was there last.
+    pod: Pod,
+    waited: bool,
+    evicted: bool,
+    touched: bool,
+}
+
+impl Play {
+    fn apply(&mut self, phase: Phase) {
+        let now = self.simulation.now();
+        for object in phase.objects {
+            let event = match object {
+                Object::Pod(mut pod) => {
+                    self.keep_place(&mut pod);
+                    ClusterEvent::PodApplied(pod)
+                }
+                other => event(other),
+            };
+            self.simulation.world_mut().apply(event, now);
+        }
+        self.claims.extend(phase.claims);
+        for pod in self.simulation.world().pods() {
+            let fresh = || Known {
+                pod: pod.clone(),
+                waited: pod.node_name.is_none(),
+                evicted: false,
+                touched: false,
+            };
+            self.known.entry(key(&pod.namespace, &pod.name)).or_insert_with(fresh).pod =
+                pod.clone();
+        }
+        self.seen = self.simulation.world().version();
+    }
+
+    /// A bound pod stays where it is, also if the file that replaces it names no node.
+    fn keep_place(&self, pod: &mut Pod) {
+        let world = self.simulation.world();
+        if let Some(known) = world.pod(&pod.namespace, &pod.name)
+            && pod.node_name.is_none()
+            && known.uid == pod.uid
+            && known.node_name.is_some()
+        {
+            pod.node_name = known.node_name.clone();
+            pod.phase = known.phase;
+        }
+    }
+
+    /// Notes what the scheduler wrote since the last look.
+    fn watch(&mut self) {
+        let gone = |known: &&mut Known, uid: &PodUid| known.pod.uid == *uid;
+        for logged in self.simulation.world().since(self.seen) {
+            match &*logged.event {
+                ClusterEvent::PodApplied(pod) => {
+                    if let Some(known) = self.known.get_mut(&key(&pod.namespace, &pod.name)) {
+                        known.see(pod);
+                    }
+                }
+                ClusterEvent::PodDeleted { uid } => {
+                    for known in self.known.values_mut().filter(|known| gone(known, uid)) {
+                        (known.evicted, known.touched) = (true, true);
+                    }
+                }
+                _ => {}
+            }
+        }
+        self.seen = self.simulation.world().version();
+        for notice in self.simulation.take_notices() {
+            let (Notice::Scheduled { pod, .. } | Notice::FailedScheduling { pod, .. }) = notice
+            else {
+                continue;
+            };
+            if let Some(known) = self.known.get_mut(&key(&pod.namespace, &pod.name)) {
+                known.touched = true;
+            }
+        }
+        self.simulation.take_reports();
+        let evicted = self.known.values().filter(|known| known.evicted);
+        let uids: BTreeSet<&str> = evicted.map(|known| &*known.pod.uid.0).collect();
+        claims::release(&mut self.claims, &uids);
+    }
+
+    fn state(&self) -> State {
+        let pods = self.known.iter().map(|(name, known)| (name.clone(), known.state()));
+        let claims = self.claims.iter().map(|(name, claim)| (name.clone(), ClaimState::of(claim)));
+        State { pods: pods.collect(), claims: claims.collect(), pvcs: self.pvcs() }
+    }
+
+    fn pvcs(&self) -> BTreeMap<String, PvcState> {
+        let world = self.simulation.world();
+        let volumes = world.list(Kind::Volumes);
+        let pointing = |namespace: &Text, name: &Text| {
+            volumes.iter().find_map(|event| match event {
+                ClusterEvent::VolumeApplied(volume) => {
+                    let (ns, claim) = volume.claim.as_ref()?;
+                    (ns == namespace && claim == name).then(|| volume.name.to_string())
+                }
+                _ => None,
+            })
+        };
+        let claims = world.list(Kind::Claims).into_iter().filter_map(|event| match event {
+            ClusterEvent::ClaimApplied(claim) => Some(claim),
+            _ => None,
+        });
+        let state = |claim: berth_core::types::volume::PersistentVolumeClaim| {
+            let own = Some(claim.volume_name.to_string()).filter(|name| !name.is_empty());
+            let volume_name = own.or_else(|| pointing(&claim.namespace, &claim.name));
+            let selected_node = claim.selected_node.as_ref().map(Text::to_string);
+            (key(&claim.namespace, &claim.name), PvcState { selected_node, volume_name })
+        };
+        claims.map(state).collect()
+    }
+
+    fn finish(self, states: Vec<State>, settled: bool) -> Run {
+        let bound = |known: &&Known| known.pod.node_name.is_some() && !known.evicted;
+        let placed = self.known.values().filter(|known| known.waited).filter(bound);
+        let world = self.simulation.world();
+        Run {
+            states,
+            nodes: world.nodes().cloned().collect(),
+            pods: world.pods().cloned().collect(),
+            placed: placed.map(|known| known.pod.uid.clone()).collect(),
+            settled,
+        }
+    }
+}
+
+impl Known {
+    /// Compares with what was seen last: kubelets change other fields than the scheduler.
+    fn see(&mut self, pod: &Pod) {
+        let written = self.pod.node_name != pod.node_name
+            || self.pod.unscheduled != pod.unscheduled
+            || self.pod.nominated_node != pod.nominated_node;
+        let deleted = pod.terminating && !self.pod.terminating;
+        self.touched |= written || deleted;
+        self.evicted |= deleted;
+        self.pod = pod.clone();
+    }
+
+    fn state(&self) -> PodState {
+        let condition = self.pod.unscheduled.as_ref();
+        PodState {
+            node: self.pod.node_name.as_ref().map(Text::to_string),
+            reason: condition.map(|condition| condition.reason.to_string()),
+            message: condition.map(|condition| condition.message.to_string()),
+            evicted: self.evicted,
+            touched: self.touched,
+        }
+    }
+}
+
+fn key(namespace: &Text, name: &Text) -> String {
+    format!("{namespace}/{name}")
+}
+
+fn event(object: Object) -> ClusterEvent {
+    match object {
+        Object::Node(node) => ClusterEvent::NodeApplied(*node),
+        Object::Pod(pod) => ClusterEvent::PodApplied(pod),
+        Object::Namespace(namespace) => ClusterEvent::NamespaceApplied(namespace),
+        Object::SelectorOwner(owner) => ClusterEvent::SelectorOwnerApplied(owner),
+        Object::PersistentVolumeClaim(claim) => ClusterEvent::ClaimApplied(*claim),
+        Object::PersistentVolume(volume) => ClusterEvent::VolumeApplied(*volume),
+        Object::StorageClass(class) => ClusterEvent::StorageClassApplied(class),
+        Object::CsiNode(node) => ClusterEvent::CsiNodeApplied(node),
+        Object::VolumeAttachment(attachment) => ClusterEvent::AttachmentApplied(attachment),
+    }
+}

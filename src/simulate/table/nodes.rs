@@ -1,0 +1,291 @@
+//! The upper part: nodes by pool, each with its bar and its pods.
+
+use std::collections::BTreeMap;
+
+use berth_core::types::resources::CPU;
+use berth_core::types::{Node, Pod, Resources};
+
+use super::amounts::{gpus, is_part, label, n_gpus, shown};
+use super::paint::{Paint, Piece, Style, cells, cut, joined, padded, plain, width, wrap};
+use super::words::counted;
+use super::{View, WIDTH};
+
+const NAME_MAX: usize = 40;
+/// Lines of pods that a node gets.
+const LINES_MAX: usize = 4;
+/// Cells of a CPU bar: CPUs are too many for one each.
+const CPU_CELLS: i64 = 8;
+
+/// Labels that name a node's pool, the first one that is there counts.
+const POOL_LABELS: [&str; 6] = [
+    "cloud.google.com/gke-nodepool",
+    "eks.amazonaws.com/nodegroup",
+    "kubernetes.azure.com/agentpool",
+    "karpenter.sh/nodepool",
+    "node.kubernetes.io/pool",
+    "nvidia.com/gpu.product",
+];
+
+/// A node with what is used of it.
+pub(super) struct Usage<'a> {
+    node: &'a Node,
+    pool: String,
+    before: Resources,
+    used: Resources,
+    /// Pods with whether they were placed now.
+    pods: Vec<(&'a Pod, bool)>,
+}
+
+impl Usage<'_> {
+    pub(super) fn gpus_total(&self) -> i64 {
+        n_gpus(&self.node.allocatable)
+    }
+
+    pub(super) fn gpus_before(&self) -> i64 {
+        n_gpus(&self.before)
+    }
+
+    pub(super) fn gpus_used(&self) -> i64 {
+        n_gpus(&self.used)
+    }
+}
+
+/// Returns the nodes by pool and name; pools with GPUs go first.
+pub(super) fn usages<'a>(view: &View<'a>) -> Vec<Usage<'a>> {
+    let usage = |node: &'a Node| Usage {
+        node,
+        pool: pool(node),
+        before: Resources::default(),
+        used: Resources::default(),
+        pods: Vec::new(),
+    };
+    let mut usages: Vec<Usage<'_>> = view.nodes.iter().map(usage).collect();
+    usages.sort_by_cached_key(|u| (u.gpus_total() == 0, u.pool.clone(), natural(&u.node.name)));
+    let at: BTreeMap<&str, usize> =
+        usages.iter().enumerate().map(|(at, usage)| (&*usage.node.name, at)).collect();
+    for pod in view.pods.iter().filter(|pod| !pod.finished()) {
+        let Some(at) = pod.node_name.as_ref().and_then(|node| at.get(&**node)) else { continue };
+        let usage = &mut usages[*at];
+        let now = view.placed.contains(&pod.uid);
+        usage.used.add(&pod.usage.real);
+        if !now {
+            usage.before.add(&pod.usage.real);
+        }
+        usage.pods.push((pod, now));
+    }
+    for usage in &mut usages {
+        usage.pods.sort_by_cached_key(|(pod, now)| {
+            (*now, pod.namespace.clone(), natural(&pod.name))
+        });
+    }
+    usages
+}
+
+fn pool(node: &Node) -> String {
+    let labelled = POOL_LABELS.iter().find_map(|key| node.labels.get(key));
+    match labelled {
+        Some(name) => plain(name),
+        None => match gpus(&node.allocatable).first() {
+            Some((name, amount)) => format!("{amount} × {}", plain(name)),
+            None => "no GPUs".to_owned(),
+        },
+    }
+}
+
+/// Orders `node-2` before `node-10`: numbers within a name count as numbers.
+fn natural(name: &str) -> Vec<(String, u64)> {
+    let mut parts = Vec::new();
+    let mut rest = name;
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
+        let (text, tail) = rest.split_at(digits);
+        let end = tail.find(|c: char| !c.is_ascii_digit()).unwrap_or(tail.len());
+        let (number, tail) = tail.split_at(end);
+        parts.push((text.to_owned(), number.parse().unwrap_or(u64::MAX)));
+        rest = tail;
+    }
+    parts
+}
+
+/// One bar of a node.
+struct Gauge {
+    before: i64,
+    used: i64,
+    cells: i64,
+    total: i64,
+    text: String,
+}
+
+impl Gauge {
+    fn of(name: &str, usage: &Usage<'_>, n_cells: impl Fn(i64) -> i64, label: &str) -> Gauge {
+        let total = usage.node.allocatable.amount(name);
+        let used = usage.used.amount(name);
+        let text = format!("{}/{} {label}", shown(name, used), shown(name, total));
+        Gauge {
+            before: usage.before.amount(name),
+            used,
+            cells: n_cells(total),
+            total,
+            text: text.trim_end().to_owned(),
+        }
+    }
+}
+
+/// GPUs if the node has or had any, else CPUs.
+fn gauges(usage: &Usage<'_>) -> Vec<Gauge> {
+    let mut all = usage.node.allocatable.clone();
+    all.raise_to(&usage.used);
+    let gauges: Vec<Gauge> = gpus(&all)
+        .into_iter()
+        .map(|(name, _)| Gauge::of(name, usage, cells, &plain(label(name))))
+        .collect();
+    if gauges.is_empty() {
+        return vec![Gauge::of(CPU, usage, |_| CPU_CELLS, "CPUs")];
+    }
+    gauges
+}
+
+/// Widths of the columns.
+struct Columns {
+    name: usize,
+    cells: usize,
+    text: usize,
+}
+
+impl Columns {
+    fn of(usages: &[Usage<'_>]) -> Columns {
+        let names = usages.iter().map(|u| width(&plain(&u.node.name)).min(NAME_MAX));
+        let gauges: Vec<Gauge> = usages.iter().flat_map(gauges).collect();
+        let cells = gauges.iter().map(|g| usize::try_from(g.cells).unwrap_or(0));
+        let texts = gauges.iter().map(|g| width(&g.text));
+        Columns {
+            name: names.max().unwrap_or(0).max(4),
+            cells: cells.max().unwrap_or(0),
+            text: texts.max().unwrap_or(0),
+        }
+    }
+
+    /// Where the list of pods begins.
+    fn pods(&self) -> usize {
+        2 + self.name + 2 + (self.cells + 2) + 1 + self.text + 2
+    }
+}
+
+/// Returns the lines of all nodes.
+pub(super) fn lines(usages: &[Usage<'_>], paint: Paint) -> Vec<String> {
+    if usages.is_empty() {
+        return vec!["No nodes.".to_owned()];
+    }
+    let columns = Columns::of(usages);
+    let mut lines = vec![paint.show(&Piece::new(titles(&columns), Style::Dim))];
+    for pool in usages.chunk_by(|a, b| a.pool == b.pool) {
+        lines.push(heading(pool, paint));
+        lines.extend(pool.iter().flat_map(|usage| node_lines(usage, &columns, paint)));
+    }
+    lines
+}
+
+fn titles(columns: &Columns) -> String {
+    let name = padded("NODE".to_owned(), 4, columns.name + 2);
+    let used = padded("IN USE".to_owned(), 6, columns.pods() - 2 - columns.name - 2);
+    format!("  {name}{used}PODS ×GPUs, + placed now")
+}
+
+fn heading(pool: &[Usage<'_>], paint: Paint) -> String {
+    let Some(first) = pool.first() else { return String::new() };
+    let name = cut(&first.pool, WIDTH - 40);
+    let total: i64 = pool.iter().map(Usage::gpus_total).sum();
+    let mut text = format!(" · {}", counted(pool.len(), "node"));
+    if total > 0 {
+        let used: i64 = pool.iter().map(Usage::gpus_used).sum();
+        let parts = pool.iter().any(|u| gpus(&u.node.allocatable).iter().any(|g| is_part(g.0)));
+        let what = if parts { "GPUs and parts" } else { "GPUs" };
+        text += &format!(" · {used} of {total} {what} in use");
+    }
+    paint.show(&Piece::new(name, Style::Bold)) + &paint.show(&Piece::new(text, Style::Dim))
+}
+
+fn node_lines(usage: &Usage<'_>, columns: &Columns, paint: Paint) -> Vec<String> {
+    let name = cut(&plain(&usage.node.name), NAME_MAX);
+    let mut left = Vec::new();
+    for (at, gauge) in gauges(usage).iter().enumerate() {
+        let name = if at == 0 { name.as_str() } else { "" };
+        let name = padded(name.to_owned(), width(name), columns.name + 2);
+        let bar = paint.bar(gauge.before, gauge.used, gauge.cells, gauge.total);
+        let bar_wide = usize::try_from(gauge.cells).unwrap_or(0) + 2;
+        let bar = padded(bar, bar_wide, columns.cells + 3);
+        let text = padded(gauge.text.clone(), width(&gauge.text), columns.text + 2);
+        left.push(format!("  {name}{bar}{text}"));
+    }
+    let mut right = wrap(pods(usage), WIDTH.saturating_sub(columns.pods()).max(20));
+    shorten(&mut right);
+    let n_lines = left.len().max(right.len());
+    let blank = " ".repeat(columns.pods());
+    let line = |at: usize| {
+        let left = left.get(at).unwrap_or(&blank);
+        format!("{left}{}", right.get(at).map_or(String::new(), |line| joined(line, paint)))
+    };
+    (0..n_lines).map(line).collect()
+}
+
+/// Keeps what fits into a few lines and counts the rest.
+fn shorten(lines: &mut Vec<Vec<Piece>>) {
+    if lines.len() > LINES_MAX {
+        let n_more: usize = lines[LINES_MAX - 1..].iter().map(Vec::len).sum();
+        lines.truncate(LINES_MAX - 1);
+        lines.push(vec![Piece::new(format!("and {n_more} more"), Style::Dim)]);
+    }
+}
+
+/// The pods that hold GPUs or came now by name, the rest as a number.
+fn pods(usage: &Usage<'_>) -> Vec<Piece> {
+    let has_gpus = usage.gpus_total() > 0;
+    let (mut pieces, mut n_rest) = (Vec::new(), 0);
+    for (pod, now) in &usage.pods {
+        let n_held = n_gpus(&pod.usage.real);
+        if has_gpus && n_held == 0 && !now {
+            n_rest += 1;
+            continue;
+        }
+        pieces.push(pod_piece(pod, *now, n_held));
+    }
+    if n_rest > 0 {
+        pieces.push(Piece::new(format!("{n_rest} without GPUs"), Style::Dim));
+    }
+    if usage.node.unschedulable {
+        pieces.push(Piece::new("cordoned", Style::Waits));
+    }
+    let n_pieces = pieces.len();
+    for piece in pieces.iter_mut().take(n_pieces.saturating_sub(1)) {
+        piece.text.push(',');
+    }
+    pieces
+}
+
+fn pod_piece(pod: &Pod, now: bool, n_held: i64) -> Piece {
+    let mark = if now { "+" } else { "" };
+    let count = if n_held > 0 { format!(" ×{n_held}") } else { String::new() };
+    let leaving = if pod.terminating { " (leaving)" } else { "" };
+    let style = if now { Style::Good } else { Style::Plain };
+    Piece::new(format!("{mark}{}{count}{leaving}", name(pod)), style)
+}
+
+/// The pod's name, with its namespace unless that is `default`.
+pub(super) fn name(pod: &Pod) -> String {
+    match pod.namespace.as_str() {
+        "default" => plain(&pod.name),
+        namespace => format!("{}/{}", plain(namespace), plain(&pod.name)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_in_names_count_as_numbers() {
+        let mut names = ["n-10", "n-2", "n-2a", "m", "n"];
+        names.sort_by_key(|name| natural(name));
+        assert_eq!(names, ["m", "n", "n-2", "n-2a", "n-10"]);
+    }
+}
