@@ -1,1 +1,8 @@
-fn main() {}
+//! The binary `berth`.
+#![forbid(unsafe_code)]
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    berth::cli::main()
+}

@@ -94,7 +94,7 @@ pub(crate) enum Mix {
 
 impl Mix {
     /// Returns `None`, saying so, if the trace is not on this machine.
-    pub fn openb() -> Option<Mix> {
+    pub(crate) fn openb() -> Option<Mix> {
         let file = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
             .join("../shared/traces/gpu-v2023/openb_pod_list_default.csv");
         let Ok(text) = fs::read_to_string(&file) else {

@@ -7,17 +7,24 @@
 //!
 //! Reading order: [`input`], [`decision`], `attempt`, `table`, `scores`, `plans`, `settle`, `tell`.
 
+mod asking;
 mod attempt;
 pub mod budget;
+mod checks;
 mod classes;
 pub mod decision;
+mod drafting;
+mod ending;
 mod folding;
 mod guard;
 pub mod input;
+mod judge;
 mod message;
+mod permits;
 mod placing;
 mod plans;
 pub mod report;
+mod room;
 mod scores;
 mod settle;
 mod setup;
@@ -26,8 +33,8 @@ mod tell;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use crate::framework::Profile;
-use crate::queue::{EntryId, SchedulingQueue};
+use crate::framework::{Op, Profile};
+use crate::queue::SchedulingQueue;
 use crate::snapshot::Cluster;
 use crate::types::{Text, Timestamp};
 
@@ -58,6 +65,8 @@ pub struct Engine {
     paused: Option<Search>,
     /// Entries that wait for a consultant's answer.
     asking: BTreeMap<QuestionId, Search>,
+    /// Entries that have it, and go on with the next poll.
+    answered: VecDeque<Search>,
     plans: Plans,
     settlements: Settlements,
     tells: Tells,
@@ -70,9 +79,9 @@ pub struct Engine {
 #[derive(Clone, Debug)]
 enum Purpose {
     /// Part of a plan's stage.
-    Stage { plan: PlanId, label: Text },
-    /// Takes back a write of a plan that failed.
-    Undo,
+    Stage { plan: PlanId, label: Text, deletes: bool },
+    /// Takes back a write of a plan that failed, or follows a bind: nobody waits for it.
+    Aside { op: Op, tries: u32 },
     /// Finds out what became of a bind.
     Settle { bind: WriteId },
     /// Tells why a pod waits.
@@ -100,7 +109,7 @@ impl Engine {
                 self.unsynced.insert(kind);
             }
             Input::Outcome { write, result } => self.outcome(write, result),
-            Input::Answer { question, answer } => self.answered(question, answer),
+            Input::Answer { question, answer } => self.answer(question, answer),
             Input::Drain => self.draining = true,
         }
     }
@@ -166,7 +175,8 @@ impl Engine {
 
     /// Tells whether nothing is to be done until an input comes or time passes.
     pub fn idle(&self) -> bool {
-        self.out.is_empty() && self.paused.is_none() && self.queue.counts().active == 0
+        let searching = self.paused.is_some() || !self.answered.is_empty();
+        self.out.is_empty() && !searching && self.queue.counts().active == 0
     }
 
     /// Time never goes backwards in here.
@@ -181,9 +191,5 @@ impl Engine {
     fn fresh_id(&mut self) -> u64 {
         self.next_id += 1;
         self.next_id
-    }
-
-    fn profile_of(&self, entry: EntryId) -> Option<usize> {
-        self.queue.entry(entry).map(|entry| entry.profile)
     }
 }

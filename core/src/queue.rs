@@ -7,7 +7,9 @@
 mod backoff;
 mod entry;
 mod hinting;
+mod in_flight;
 mod scheduling_queue;
+mod waiting;
 
 pub use backoff::BackoffPolicy;
 pub use entry::{Entry, EntryId, Rejection, Station};

@@ -52,7 +52,10 @@ pub fn parse(text: &str) -> Result<Vec<ClusterEvent>, String> {
 fn statement(line: &Line, created: Timestamp) -> Result<ClusterEvent, String> {
     match line.kind.as_str() {
         "node" => Ok(ClusterEvent::NodeApplied(nodes::read(line)?)),
-        "-node" => Ok(ClusterEvent::NodeDeleted { name: line.name.clone() }),
+        "-node" => {
+            let uid = line.value("uid").map_or(Text::default(), Text::from);
+            Ok(ClusterEvent::NodeDeleted { name: line.name.clone(), uid })
+        }
         "pod" => Ok(ClusterEvent::PodApplied(Box::new(pods::read(line, created)?))),
         "-pod" => Ok(ClusterEvent::PodDeleted { uid: pods::uid_of(line)? }),
         _ => objects::read(line),

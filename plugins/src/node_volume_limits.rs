@@ -71,7 +71,7 @@ impl Filter for NodeVolumeLimits {
             Some(Ok(wanted)) if shortage(cycle, wanted, node).is_some() => {
                 Verdict::Unschedulable(TOO_MANY.into())
             }
-            Some(Err(text)) => Verdict::Unresolvable(Reason { texts: vec![text.clone()] }),
+            Some(Err(text)) => Verdict::Unresolvable(Reason::from(text.clone())),
             Some(Ok(_)) | None => Verdict::Fit,
         }
     }

@@ -25,6 +25,9 @@ use domains::Domains;
 const NAME: &str = "PodTopologySpread";
 /// Key of what PreScore keeps; PreFilter's is [`NAME`].
 const SCORE_STATE: &str = "PodTopologySpread/score";
+/// Keys of the layouts of hard and soft constraints.
+const LAYOUT: &str = "PodTopologySpread/layout";
+const SCORE_LAYOUT: &str = "PodTopologySpread/score layout";
 
 const TOO_SKEWED: &str = "node(s) didn't match pod topology spread constraints";
 const NO_LABEL: &str =
@@ -79,7 +82,8 @@ impl PreFilter for PodTopologySpread {
         if constraints.is_empty() {
             return PreFilterAnswer::Skip;
         }
-        state.put(NAME, Findings::of(cycle, &constraints));
+        let findings = Findings::of(cycle, &constraints, state);
+        state.put(NAME, findings);
         PreFilterAnswer::Continue
     }
 
@@ -94,7 +98,8 @@ impl Filter for PodTopologySpread {
             Some(findings) => findings.verdict(node),
             None => {
                 let constraints = self.constraints(cycle.pod, cycle.cluster, Hardness::Hard);
-                Findings::of(cycle, &constraints).verdict(node)
+                let mut state = CycleState::default();
+                Findings::of(cycle, &constraints, &mut state).verdict(node)
             }
         }
     }
@@ -136,9 +141,9 @@ struct Findings {
 }
 
 impl Findings {
-    fn of(cycle: Cycle<'_>, constraints: &[Constraint]) -> Findings {
+    fn of(cycle: Cycle<'_>, constraints: &[Constraint], state: &mut CycleState) -> Findings {
         let nodes = cycle.cluster.nodes();
-        let surveys = domains::survey(cycle, constraints, true);
+        let surveys = domains::survey(cycle, constraints, true, state, LAYOUT);
         let rules: Vec<Rule> = constraints
             .iter()
             .zip(&surveys)

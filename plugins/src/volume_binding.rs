@@ -130,14 +130,14 @@ impl Filter for VolumeBinding {
 /// What VolumeBinding answers about a pod whose claims are not all bound.
 fn reaches(pod: &Pod, storage: &Storage) -> Result<Vec<Reach>, PreFilterAnswer> {
     if let Some(text) = unusable_claim(pod, storage) {
-        return Err(PreFilterAnswer::Unresolvable(Reason { texts: vec![text] }));
+        return Err(PreFilterAnswer::Unresolvable(Reason::from(text)));
     }
     let mut reaches = Vec::new();
     for (namespace, name) in claims_of(pod) {
         let Some(claim) = storage.claim(&namespace, &name) else { continue };
         if awaits_volume(claim) {
             // The gate holds such pods; one can only get here if its claim was made anew since.
-            return Err(PreFilterAnswer::Pending(Reason { texts: vec![unbound_text(&name)] }));
+            return Err(PreFilterAnswer::Pending(Reason::from(unbound_text(&name))));
         }
         match storage.volume(&claim.volume_name) {
             None => reaches.push(Reach::Gone),

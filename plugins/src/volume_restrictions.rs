@@ -43,7 +43,7 @@ impl PreFilter for VolumeRestrictions {
         for name in named_claims(cycle.pod) {
             match find_claim(cycle.pod, name, cycle.cluster.storage()) {
                 Ok(claim) => restricted |= claim.read_write_once_pod,
-                Err(text) => return PreFilterAnswer::Unresolvable(Reason { texts: vec![text] }),
+                Err(text) => return PreFilterAnswer::Unresolvable(Reason::from(text)),
             }
         }
         if restricted { PreFilterAnswer::Continue } else { PreFilterAnswer::Skip }

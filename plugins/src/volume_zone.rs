@@ -54,7 +54,7 @@ struct Topology {
 impl PreFilter for VolumeZone {
     fn pre_filter(&self, cycle: Cycle<'_>, state: &mut CycleState) -> PreFilterAnswer {
         match topologies(cycle.pod, cycle.cluster.storage()) {
-            Err(text) => PreFilterAnswer::Unresolvable(Reason { texts: vec![text] }),
+            Err(text) => PreFilterAnswer::Unresolvable(Reason::from(text)),
             Ok(found) if found.is_empty() => PreFilterAnswer::Skip,
             Ok(found) => {
                 state.put(NAME, found);

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use berth_core::snapshot::ClusterEvent;
 use berth_core::types::{Phase, Pod, PodUid, Span, Timestamp};
 
-use super::world::World;
+use crate::world::World;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Step {
@@ -16,6 +16,9 @@ enum Step {
     /// The work is done: the pod keeps its object and frees what it took.
     Finish,
 }
+
+/// Label of a pod that ends by itself: how long it runs, in ms.
+pub const RUNS_MS: &str = "sim.berth/runs-ms";
 
 /// Steps that are due, over all nodes.
 #[derive(Debug)]
@@ -41,6 +44,10 @@ impl Default for Kubelet {
 }
 
 impl Kubelet {
+    pub fn with_grace(grace: Span) -> Kubelet {
+        Kubelet { grace, ..Kubelet::default() }
+    }
+
     /// Does what is due by `now`. A pod that was terminating when it came stays: nobody asked it
     /// to leave.
     pub fn step(&mut self, world: &mut World, now: Timestamp) {
@@ -50,7 +57,9 @@ impl Kubelet {
                 break;
             }
             self.due.pop_first();
-            take(world, &uid, step, now);
+            if let Some(runs) = take(world, &uid, step, now) {
+                self.due.insert((now + runs, uid, Step::Finish));
+            }
             self.look(world, now);
         }
     }
@@ -58,11 +67,6 @@ impl Kubelet {
     /// Returns when something is due next.
     pub fn next(&self) -> Option<Timestamp> {
         self.due.first().map(|(at, _, _)| *at)
-    }
-
-    /// Lets a running pod end at `at`, if it is still there.
-    pub fn finish_at(&mut self, at: Timestamp, uid: PodUid) {
-        self.due.insert((at, uid, Step::Finish));
     }
 
     fn look(&mut self, world: &mut World, now: Timestamp) {
@@ -84,14 +88,17 @@ fn starts(pod: &Pod) -> bool {
     pod.node_name.is_some() && pod.phase == Phase::Pending && !pod.terminating
 }
 
-fn take(world: &mut World, uid: &PodUid, step: Step, now: Timestamp) {
-    let Some(pod) = world.pod_by_uid(uid) else { return };
+/// Takes a step. Returns how long the pod runs if it has started and ends by itself.
+fn take(world: &mut World, uid: &PodUid, step: Step, now: Timestamp) -> Option<Span> {
+    let pod = world.pod_by_uid(uid)?;
     match step {
         Step::Start if starts(pod) => {
+            let runs = pod.labels.value(RUNS_MS).and_then(|text| text.parse().ok());
             world.change_pod(uid, now, |pod| {
                 pod.phase = Phase::Running;
                 pod.started = Some(now);
             });
+            return runs.map(Span);
         }
         Step::Finish if pod.phase == Phase::Running && !pod.terminating => {
             world.change_pod(uid, now, |pod| pod.phase = Phase::Succeeded);
@@ -99,4 +106,5 @@ fn take(world: &mut World, uid: &PodUid, step: Step, now: Timestamp) {
         Step::Leave => world.remove_pod(uid, now),
         Step::Start | Step::Finish => {}
     }
+    None
 }

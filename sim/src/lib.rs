@@ -2,8 +2,8 @@
 //! and an auditor that judges what happened.
 //!
 //! Two uses. `berth simulate` hands in objects and lets a [`Simulation`] run until nothing more
-//! would happen. The seed runner ([`seed`]) puts a [`network`] full of faults in between, and the
-//! [`auditor`] convicts an engine that breaks an invariant. Nothing here reads a clock or a random
+//! would happen. The seed runner ([`seed`]) puts a network full of faults in between, and an
+//! auditor convicts an engine that breaks an invariant. Nothing here reads a clock or a random
 //! source: a seed repeats a run to the letter.
 //!
 //! ```text
@@ -16,13 +16,24 @@
 //! // A second phase: apply more objects to simulation.world_mut(), run again.
 //! ```
 //!
-//! Reading order: [`world`], [`kubelet`], [`simulation`], then [`fault`], [`network`],
-//! [`workload`], [`auditor`], [`seed`].
+//! Reading order: [`world`], [`kubelet`], [`simulation`]; then [`fault`], [`workload`], `watch`,
+//! `trial`, `auditor`, [`seed`].
 #![forbid(unsafe_code)]
 
+mod auditor;
+pub mod fault;
+mod history;
 pub mod kubelet;
+pub mod seed;
 pub mod simulation;
+mod trial;
+mod watch;
+pub mod workload;
 pub mod world;
+
+pub use auditor::Violation;
+pub use seed::{Options, SeedReport, run_seed};
+pub use trial::MakeEngine;
 
 pub use kubelet::Kubelet;
 pub use simulation::{Patience, Quiet, Simulation};

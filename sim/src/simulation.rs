@@ -4,8 +4,8 @@
 use berth_core::engine::{Answer, CycleReport, Decision, Engine, Input, Notice, Write};
 use berth_core::types::{Span, Text, Timestamp};
 
-use super::kubelet::Kubelet;
-use super::world::{Kind, World};
+use crate::kubelet::Kubelet;
+use crate::world::{Kind, World};
 
 /// How long a [`Simulation`] goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

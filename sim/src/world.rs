@@ -13,6 +13,7 @@ use berth_core::snapshot::ClusterEvent;
 use berth_core::types::{Condition, Node, Pod, PodUid, Text, Timestamp};
 
 pub use objects::{Key, Kind};
+pub(crate) use objects::{deletes, deletion_of};
 pub use other::{Other, OtherKey};
 
 /// The message that the API server puts on a gated pod.
@@ -33,6 +34,8 @@ pub struct Logged {
 #[derive(Debug)]
 pub struct World {
     pods: BTreeMap<(Text, Text), Pod>,
+    /// Namespace and name by UID.
+    uids: BTreeMap<PodUid, (Text, Text)>,
     nodes: BTreeMap<Text, Node>,
     /// Applied forms of all objects but pods and nodes.
     rest: BTreeMap<Key, ClusterEvent>,
@@ -45,6 +48,9 @@ pub struct World {
     leaving: Vec<PodUid>,
 }
 
+/// Label of a pod that a finalizer keeps for a while after its deletion, bound or not.
+pub const FINALIZER: &str = "sim.berth/finalizer";
+
 /// The version of an empty store, so that no object has version 0, which means unknown.
 const FIRST_VERSION: u64 = 1000;
 
@@ -52,6 +58,7 @@ impl Default for World {
     fn default() -> World {
         World {
             pods: BTreeMap::new(),
+            uids: BTreeMap::new(),
             nodes: BTreeMap::new(),
             rest: BTreeMap::new(),
             others: BTreeMap::new(),
@@ -73,9 +80,8 @@ impl World {
         self.pods.get(&(namespace.clone(), name.clone()))
     }
 
-    /// Cost: O(pods).
     pub fn pod_by_uid(&self, uid: &PodUid) -> Option<&Pod> {
-        self.pods.values().find(|pod| pod.uid == *uid)
+        self.pods.get(self.uids.get(uid)?)
     }
 
     pub fn nodes(&self) -> impl Iterator<Item = &Node> {
@@ -128,9 +134,9 @@ impl World {
             ClusterEvent::PodApplied(pod) => self.apply_pod(*pod, now),
             ClusterEvent::NodeApplied(node) => self.apply_node(node, now),
             ClusterEvent::PodDeleted { uid } => self.remove_pod(&uid, now),
-            ClusterEvent::NodeDeleted { name } => {
-                if self.nodes.remove(&name).is_some() {
-                    self.record(Kind::Nodes, ClusterEvent::NodeDeleted { name }, now);
+            ClusterEvent::NodeDeleted { name, uid: _ } => {
+                if let Some(Node { name, uid, .. }) = self.nodes.remove(&name) {
+                    self.record(Kind::Nodes, ClusterEvent::NodeDeleted { name, uid }, now);
                 }
             }
             event => self.apply_rest(event, now),
@@ -173,8 +179,8 @@ impl World {
         match self.nodes.get(&node.name) {
             Some(known) if node.uid.is_empty() => node.uid = known.uid.clone(),
             Some(known) if known.uid != node.uid => {
-                let name = node.name.clone();
-                self.record(Kind::Nodes, ClusterEvent::NodeDeleted { name }, now);
+                let (name, uid) = (known.name.clone(), known.uid.clone());
+                self.record(Kind::Nodes, ClusterEvent::NodeDeleted { name, uid }, now);
             }
             None if node.uid.is_empty() => {
                 let number = self.fresh_number();
@@ -204,14 +210,15 @@ impl World {
     fn store_pod(&mut self, mut pod: Pod, now: Timestamp) {
         self.version += 1;
         pod.resource_version = self.version;
-        self.pods.insert((pod.namespace.clone(), pod.name.clone()), pod.clone());
+        let key = (pod.namespace.clone(), pod.name.clone());
+        self.uids.insert(pod.uid.clone(), key.clone());
+        self.pods.insert(key, pod.clone());
         self.log_at(Kind::Pods, ClusterEvent::PodApplied(Box::new(pod)), now);
     }
 
     /// Takes a pod out at once, as its kubelet's last delete does.
     pub fn remove_pod(&mut self, uid: &PodUid, now: Timestamp) {
-        let Some(pod) = self.pod_by_uid(uid) else { return };
-        let key = (pod.namespace.clone(), pod.name.clone());
+        let Some(key) = self.uids.remove(uid) else { return };
         self.pods.remove(&key);
         self.record(Kind::Pods, ClusterEvent::PodDeleted { uid: uid.clone() }, now);
     }
@@ -220,7 +227,8 @@ impl World {
     /// gone at once.
     pub fn delete_pod(&mut self, uid: &PodUid, now: Timestamp) {
         let Some(pod) = self.pod_by_uid(uid) else { return };
-        if pod.node_name.is_none() || pod.finished() {
+        let kept = pod.labels.value(FINALIZER).is_some();
+        if (pod.node_name.is_none() || pod.finished()) && !kept {
             self.remove_pod(uid, now);
         } else if !pod.terminating {
             self.change_pod(uid, now, |pod| pod.terminating = true);
@@ -236,7 +244,7 @@ impl World {
     fn apply_rest(&mut self, event: ClusterEvent, now: Timestamp) {
         let key = Key::of(&event);
         let kind = key.kind;
-        if objects::deletes(&event) {
+        if deletes(&event) {
             if self.rest.remove(&key).is_none() {
                 return;
             }

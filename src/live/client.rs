@@ -15,6 +15,7 @@ use hyper_util::rt::TokioExecutor;
 use kube::client::{Body, ClientBuilder, ConfigExt};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde::Deserialize;
+use tower::{BoxError, ServiceExt};
 
 /// Bytes that stay unacknowledged so long end the connection, also one that was closed meanwhile:
 /// a request must not reach the server long after its fate was settled.
@@ -200,7 +201,7 @@ async fn config(target: &Target) -> Result<kube::Config, ConnectError> {
         (Some(path), _) => {
             let wrong = |problem: kube::config::KubeconfigError| ConnectError::Kubeconfig {
                 path: path.display().to_string(),
-                problem: problem.to_string(),
+                problem: first_line(&problem.to_string()),
             };
             let kubeconfig = Kubeconfig::read_from(path).map_err(wrong)?;
             let options = KubeConfigOptions::default();
@@ -223,6 +224,11 @@ async fn config(target: &Target) -> Result<kube::Config, ConnectError> {
     }
     config.headers.push((header::USER_AGENT, user_agent()));
     Ok(config)
+}
+
+/// A YAML error goes on with the file's text, which may hold a token.
+fn first_line(text: &str) -> String {
+    text.lines().next().unwrap_or_default().to_owned()
 }
 
 fn address(url: &str) -> Result<http::Uri, ConnectError> {
@@ -257,6 +263,7 @@ fn stack(config: &kube::Config) -> Result<kube::Client, kube::Error> {
     let http = hyper_util::client::legacy::Client::builder(TokioExecutor::new())
         .pool_max_idle_per_host(POOL_IDLE_MAX)
         .build::<_, Body>(connector);
+    let http = http.map_err(BoxError::from);
     let builder = ClientBuilder::new(http, config.default_namespace.clone())
         .with_layer(&config.extra_headers_layer()?);
     let base = config.base_uri_layer();

@@ -167,7 +167,7 @@ pub fn deleted(kind: Kind, key: &Key, uid: &Text) -> ClusterEvent {
         name: name.clone(),
     };
     match kind {
-        Kind::Node => ClusterEvent::NodeDeleted { name },
+        Kind::Node => ClusterEvent::NodeDeleted { name, uid: uid.clone() },
         Kind::Pod => ClusterEvent::PodDeleted { uid: PodUid(uid.clone()) },
         Kind::Namespace => ClusterEvent::NamespaceDeleted { name },
         Kind::Service => owner(SelectorKind::Service),

@@ -150,7 +150,10 @@ mod tests {
         assert_eq!(result(&bind(), 201, said), WriteResult::Done(Written::default()));
         assert_eq!(result(&bind(), 409, said), WriteResult::Stale { message: "m".into() });
         for code in [400, 403, 404, 422] {
-            assert_eq!(result(&bind(), code, said), WriteResult::Refused { code, message: "m".into() });
+            assert_eq!(
+                result(&bind(), code, said),
+                WriteResult::Refused { code, message: "m".into() }
+            );
         }
         for code in [500, 502, 503, 504, 301] {
             assert!(matches!(result(&bind(), code, said), WriteResult::Unknown { .. }), "{code}");

@@ -205,8 +205,7 @@ mod tests {
 
     #[test]
     fn a_bind_carries_the_uid_and_a_timeout() {
-        let (line, body) =
-            sent(Op::Bind { pod: pod(), node: "n1".into() }, About::default());
+        let (line, body) = sent(Op::Bind { pod: pod(), node: "n1".into() }, About::default());
         assert_eq!(line, "POST /api/v1/namespaces/ns/pods/a/binding?timeout=5000ms");
         assert_eq!(body["metadata"]["uid"], "u-1");
         assert_eq!(body["target"]["name"], "n1");
@@ -253,10 +252,7 @@ mod tests {
             body: Value::map([("spec", Value::map([("x", Value::Int(1))]))]),
         };
         let (line, body) = sent(op, About::default());
-        assert_eq!(
-            line,
-            "PATCH /api/v1/namespaces/ns/persistentvolumeclaims/c?timeout=5000ms"
-        );
+        assert_eq!(line, "PATCH /api/v1/namespaces/ns/persistentvolumeclaims/c?timeout=5000ms");
         assert_eq!(body, json!({"metadata": {"resourceVersion": "4"}, "spec": {"x": 1}}));
         let unknown = Op::Delete {
             kind: "secrets".into(),

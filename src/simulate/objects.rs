@@ -266,7 +266,7 @@ mod tests {
     #[test]
     fn phases_ignored_kinds_and_replaced_documents() {
         let group = "---\napiVersion: x/v1\nkind: Group\nmetadata: {name: g, annotations: {scenario.test/phase: '2'}}\n";
-        let text = [&pod("a", ""), &pod("a", ", labels: {x: y}"), group].map(String::as_str);
+        let text = [pod("a", ""), pod("a", ", labels: {x: y}"), group.to_owned()];
         let objects = objects(&text.concat()).unwrap();
         assert_eq!((objects.phases.len(), objects.phases[0].objects.len()), (2, 1));
         assert_eq!(objects.ignored.get("Group (x/v1)"), Some(&1));
@@ -284,7 +284,10 @@ mod tests {
         let errors = objects(&text.concat()).unwrap_err().lines();
         assert_eq!(errors.len(), 3, "{errors:#?}");
         assert!(errors[0].starts_with("f: document 3, line 14: metadata.annotations[scenario"));
-        assert_eq!(errors[1], "f: document 2, line 9: metadata.uid: pod default/a has the same UID");
+        assert_eq!(
+            errors[1],
+            "f: document 2, line 9: metadata.uid: pod default/a has the same UID"
+        );
         assert!(errors[2].starts_with("f: document 4, line 23: status.allocatable.cpu: "));
     }
 }

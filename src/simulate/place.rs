@@ -10,7 +10,7 @@ const UNBOUNDED: usize = usize::MAX / 2;
 /// Deeper than any Kubernetes object, far from the end of the stack.
 const DEPTH_MAX: usize = 128;
 
-/// How documents are read: as kubectl does (YAML 1.1), whatever their size.
+/// How documents are read: as kubectl does, whatever their size. A pod may be called `y` or `no`.
 pub(super) fn options() -> serde_saphyr::Options {
     serde_saphyr::options! {
         budget: serde_saphyr::budget! {
@@ -21,6 +21,7 @@ pub(super) fn options() -> serde_saphyr::Options {
             flow_nesting_limit: DEPTH_MAX,
         },
         legacy_octal_numbers: true,
+        strict_booleans: true,
         with_snippet: false,
     }
 }

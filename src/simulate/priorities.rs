@@ -18,19 +18,19 @@ struct Class {
 
 /// The PriorityClasses of the files.
 #[derive(Debug, Default)]
-pub struct Priorities {
+pub(super) struct Priorities {
     classes: BTreeMap<String, Class>,
     /// Name of the class for pods that name none: of several, the one of the lowest priority.
     global_default: Option<String>,
 }
 
 impl Priorities {
-    pub fn reads(document: &Document) -> bool {
+    pub(super) fn reads(document: &Document) -> bool {
         document.kind() == "PriorityClass"
             && document.api_version().starts_with("scheduling.k8s.io/")
     }
 
-    pub fn of(documents: &[Document]) -> Priorities {
+    pub(super) fn of(documents: &[Document]) -> Priorities {
         let built_in = |(name, value): (&str, i64)| {
             (name.to_owned(), Class { value: value.into(), preemption_policy: Value::Null })
         };
@@ -53,7 +53,7 @@ impl Priorities {
     ///
     /// # Errors
     /// If the pod names a class that isn't there and says no priority of its own.
-    pub fn resolve(&self, pod: &mut Value) -> Result<(), String> {
+    pub(super) fn resolve(&self, pod: &mut Value) -> Result<(), String> {
         let Some(spec) = pod.get_mut("spec").and_then(Value::as_object_mut) else { return Ok(()) };
         if spec.get("priority").is_some_and(|priority| !priority.is_null()) {
             return Ok(());

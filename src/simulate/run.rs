@@ -20,23 +20,25 @@ const START: Timestamp = Timestamp(1_767_225_600_000);
 
 /// What a simulation came to.
 #[derive(Debug)]
-pub struct Run {
+pub(super) struct Run {
     /// The state after each phase.
-    pub states: Vec<State>,
+    pub(super) states: Vec<State>,
     /// The nodes and pods at the end, by name.
-    pub nodes: Vec<Node>,
-    pub pods: Vec<Pod>,
+    pub(super) nodes: Vec<Node>,
+    pub(super) pods: Vec<Pod>,
     /// The pods that had no node in the files and have one now.
-    pub placed: BTreeSet<PodUid>,
+    pub(super) placed: BTreeSet<PodUid>,
     /// False if objects still changed after a simulated day.
-    pub settled: bool,
+    pub(super) settled: bool,
+    /// Inputs that the engine could not use.
+    pub(super) odd: Vec<String>,
 }
 
 /// Plays the phases one after the other.
-pub fn run(phases: Vec<Phase>, profiles: Vec<Profile>, setup: Setup) -> Run {
+pub(super) fn run(phases: Vec<Phase>, profiles: Vec<Profile>, setup: Setup) -> Run {
     let start = begin(&phases);
     let simulation = Simulation::new(Engine::new(profiles, setup), World::default(), start);
-    let mut play = Play { simulation, known: BTreeMap::new(), claims: BTreeMap::new(), seen: 0 };
+    let mut play = Play::of(simulation);
     let mut settled = true;
     let mut states = Vec::with_capacity(phases.len());
     for phase in phases {
@@ -66,6 +68,7 @@ struct Play {
     claims: BTreeMap<String, Value>,
     /// Version of the world up to which its log was read.
     seen: u64,
+    odd: Vec<String>,
 }
 
 struct Known {
@@ -77,6 +80,11 @@ struct Known {
 }
 
 impl Play {
+    fn of(simulation: Simulation) -> Play {
+        let (known, claims) = (BTreeMap::new(), BTreeMap::new());
+        Play { simulation, known, claims, seen: 0, odd: Vec::new() }
+    }
+
     fn apply(&mut self, phase: Phase) {
         let now = self.simulation.now();
         for object in phase.objects {
@@ -136,9 +144,12 @@ impl Play {
         }
         self.seen = self.simulation.world().version();
         for notice in self.simulation.take_notices() {
-            let (Notice::Scheduled { pod, .. } | Notice::FailedScheduling { pod, .. }) = notice
-            else {
-                continue;
+            let pod = match notice {
+                Notice::Scheduled { pod, .. } | Notice::FailedScheduling { pod, .. } => pod,
+                Notice::Odd { subject, message } => {
+                    self.odd.push(format!("{subject}: {message}"));
+                    continue;
+                }
             };
             if let Some(known) = self.known.get_mut(&key(&pod.namespace, &pod.name)) {
                 known.touched = true;
@@ -184,13 +195,15 @@ impl Play {
     fn finish(self, states: Vec<State>, settled: bool) -> Run {
         let bound = |known: &&Known| known.pod.node_name.is_some() && !known.evicted;
         let placed = self.known.values().filter(|known| known.waited).filter(bound);
+        let placed = placed.map(|known| known.pod.uid.clone()).collect();
         let world = self.simulation.world();
         Run {
             states,
             nodes: world.nodes().cloned().collect(),
             pods: world.pods().cloned().collect(),
-            placed: placed.map(|known| known.pod.uid.clone()).collect(),
+            placed,
             settled,
+            odd: self.odd,
         }
     }
 }

@@ -12,9 +12,11 @@ use std::collections::BTreeSet;
 
 use berth_core::types::{Node, Pod, PodUid};
 
+use amounts::sum;
 use nodes::Usage;
 pub use paint::Paint;
-use paint::{Piece, Style};
+pub(super) use paint::plain;
+use paint::{GLUE, Piece, Style};
 
 /// Columns that a line may have.
 const WIDTH: usize = 100;
@@ -47,8 +49,7 @@ pub fn table(view: &View<'_>, paint: Paint) -> String {
 /// Tells of placed pods whose node isn't among the nodes.
 fn elsewhere(view: &View<'_>, paint: Paint) -> Option<String> {
     let known: BTreeSet<&str> = view.nodes.iter().map(|node| &*node.name).collect();
-    let unknown =
-        |pod: &&Pod| pod.node_name.as_ref().is_some_and(|node| !known.contains(&**node));
+    let unknown = |pod: &&Pod| pod.node_name.as_ref().is_some_and(|node| !known.contains(&**node));
     let n_pods = view.pods.iter().filter(unknown).count();
     let text = format!("{} on nodes that are not listed here", words::counted(n_pods, "pod"));
     (n_pods > 0).then(|| paint.show(&Piece::new(text, Style::Dim)))
@@ -58,19 +59,22 @@ fn summary(view: &View<'_>, usages: &[Usage<'_>], n_waiting: usize, paint: Paint
     let n_placed = view.placed.len();
     let placed = match (n_placed, n_waiting) {
         (0, 0) => Piece::new("Nothing to place", Style::Bold),
-        (_, 0) => Piece::new(format!("All {} placed", words::counted(n_placed, "pod")), Style::Good),
+        (_, 0) => {
+            Piece::new(format!("All {} placed", words::counted(n_placed, "pod")), Style::Good)
+        }
         _ => {
             let wait = if n_waiting == 1 { "waits" } else { "wait" };
             let all = words::counted(n_placed + n_waiting, "pod");
             Piece::new(format!("{n_placed} of {all} placed, {n_waiting} {wait}"), Style::Waits)
         }
     };
-    let total: i64 = usages.iter().map(Usage::gpus_total).sum();
-    let before: i64 = usages.iter().map(Usage::gpus_before).sum();
-    let used: i64 = usages.iter().map(Usage::gpus_used).sum();
+    let total = sum(usages.iter().map(Usage::gpus_total));
+    let before = sum(usages.iter().map(Usage::gpus_before));
+    let used = sum(usages.iter().map(Usage::gpus_used));
     let mut text = paint.show(&placed);
     if total > 0 {
-        text += &format!(" · {used} of {} in use", words::counted_i64(total, "GPU"));
+        let all = words::counted_i64(total, "GPU").replace(GLUE, " ");
+        text += &format!(" · {used} of {all} in use");
         if used != before {
             text += &format!(" ({before} before)");
         }

@@ -1,59 +1,61 @@
 //! One attempt to place an entry: every member on one overlay, all or none.
 
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::framework::plan::PodsGone;
-use crate::framework::plan::Wait;
-use crate::framework::{Cycle, NodeSet, Op, PostFilterAnswer, StageDraft, Verdict, WriteDraft};
+use crate::framework::StageDraft;
 use crate::queue::{EntryId, Rejection};
 use crate::snapshot::{NodeIdx, Overlay};
-use crate::types::{Condition, Pod, PodUid, Span, Text, Timestamp};
+use crate::types::{Condition, Pod, PodUid, Text};
 
 use super::Engine;
+use super::asking::Asked;
 use super::budget::Budget;
-use super::decision::{Decision, Notice, Question, QuestionId};
+use super::decision::{Decision, Notice};
+use super::drafting::{placement_of, stages_of};
 use super::guard::guarded;
-use super::input::Answer;
+use super::permits::permit;
 use super::placing::{Placed, Placer, Unfit, Unplaced, may_be_placed};
 use super::plans::{Failure, Placement, Plan};
 use super::report::{CycleReport, Outcome};
-use super::table::verdict_on;
 
 /// An entry that is being looked at, over several polls if need be.
 #[derive(Debug)]
 pub(super) struct Search {
-    entry: EntryId,
+    pub(super) entry: EntryId,
     pauses: u32,
     spent: u64,
-    /// Nodes that a consultant was asked about.
-    asked: Option<(Text, Timestamp)>,
-    allowed: Option<NodeSet>,
+    /// The question that it waits for.
+    pub(super) asked: Option<Asked>,
+    /// Nodes that consultants allowed, by member and index of the consultant. Names, since an
+    /// index may be another node's by the time it is read.
+    pub(super) allowed: BTreeMap<(PodUid, usize), BTreeSet<Text>>,
 }
 
 impl Search {
     fn of(entry: EntryId) -> Search {
-        Search { entry, pauses: 0, spent: 0, asked: None, allowed: None }
-    }
-
-    pub(super) fn deadline(&self) -> Option<Timestamp> {
-        self.asked.as_ref().map(|(_, deadline)| *deadline)
+        Search { entry, pauses: 0, spent: 0, asked: None, allowed: BTreeMap::new() }
     }
 }
 
-/// Victims hold their places at most so long after they were asked to leave.
-const VICTIMS_MAX: Span = Span::from_secs(600);
+/// An attempt costs this besides its plugin calls on nodes: gates, PreFilter, Reserve, reports.
+const STEPS_AN_ATTEMPT: u64 = 20;
 
 /// What came of placing the members.
+#[derive(Default)]
 struct Found {
     placements: Vec<Placement>,
+    /// Plugins whose Permit waits come first among the stages.
+    permits: Vec<&'static str>,
     stages: Vec<StageDraft>,
     placed: Vec<Placed>,
 }
 
 impl Engine {
-    /// Looks at the paused or the next entry. Returns false if there is none.
+    /// Looks at the paused search, at one that has its answer, or at the next entry. Returns false
+    /// if there is none.
     pub(super) fn attempt_next(&mut self, budget: &mut Budget) -> bool {
-        let search = match self.paused.take() {
+        let begun = self.paused.take().or_else(|| self.answered.pop_front());
+        let search = match begun {
             Some(search) => search,
             None => match self.queue.pop(&self.cluster, self.now) {
                 Some(id) => Search::of(id),
@@ -61,6 +63,7 @@ impl Engine {
             },
         };
         self.attempt(search, budget);
+        budget.spend(STEPS_AN_ATTEMPT);
         true
     }
 
@@ -71,13 +74,18 @@ impl Engine {
             self.tell_gated(id, gate);
             return;
         }
-        let before = budget.spent();
-        // A search that pauses again gets more each time, so that it ends.
         let mut own = *budget;
-        own.extend(u64::from(search.pauses) * self.setup.limits.steps_a_poll);
-        let result = self.place_members(&search, &mut own);
-        search.spent += own.spent() - before;
-        budget.spend(own.spent() - before);
+        own.extend(self.overtime(&search));
+        // Points without a guard of their own (reads, explanations of a class) are caught here; the
+        // overlay is taken back on the way.
+        let result = guarded("in its cycle", || self.place_members(&search, &mut own));
+        let result = result.unwrap_or_else(|fault| {
+            let leader = self.queue.entry(id).and_then(|entry| entry.members.first().cloned());
+            Err((leader.unwrap_or_default(), Unplaced::Error(fault)))
+        });
+        let spent = own.spent() - budget.spent();
+        search.spent += spent;
+        budget.spend(spent);
         match result {
             Ok(found) => self.found(search, found),
             Err((_, Unplaced::Paused)) => {
@@ -93,6 +101,20 @@ impl Engine {
         }
     }
 
+    /// Returns the steps that a search may take beyond its poll's budget, so that it ends.
+    ///
+    /// A single pod's search keeps what it has worked out, so it gets none until it has paused far
+    /// more often than its nodes explain (an index that moves at each poll lays it out anew). A
+    /// group starts over with its first member: it gets more each time.
+    fn overtime(&self, search: &Search) -> u64 {
+        let steps = self.setup.limits.steps_a_poll.max(1);
+        let Some(entry) = self.queue.entry(search.entry) else { return 0 };
+        let profile = &self.profiles[entry.profile];
+        let calls = (profile.filter.len() + profile.score.len()) * self.cluster.nodes().capacity();
+        let patience = if entry.members.len() > 1 { 0 } else { 2 * (calls as u64 / steps + 1) };
+        u64::from(search.pauses).saturating_sub(patience).saturating_mul(steps)
+    }
+
     /// Places every member on an overlay; commits it if all have a place.
     fn place_members(
         &mut self,
@@ -100,41 +122,49 @@ impl Engine {
         budget: &mut Budget,
     ) -> Result<Found, (PodUid, Unplaced)> {
         let Some(entry) = self.queue.entry(search.entry).cloned() else {
-            return Ok(Found { placements: Vec::new(), stages: Vec::new(), placed: Vec::new() });
+            return Ok(Found::default());
         };
+        let members = entry.members.iter().filter(|uid| may_be_placed(&self.cluster, uid));
+        let pods: Vec<Pod> = members
+            .filter_map(|uid| self.cluster.pod(uid).map(|record| record.pod.clone()))
+            .collect();
+        let nodes = self.cluster.nodes();
+        let allowed = search.allowed.iter().map(|(about, names)| {
+            (about.clone(), names.iter().filter_map(|name| nodes.index(name)).collect())
+        });
         let mut placer = Placer {
             profile: &self.profiles[entry.profile],
             profile_idx: entry.profile,
             classes: &mut self.classes,
             setup: &self.setup,
             attempt: entry.attempts,
-            allowed: search.allowed.as_ref(),
+            group: pods.len() > 1,
+            allowed: allowed.collect(),
         };
-        let members = entry.members.iter().filter(|uid| may_be_placed(&self.cluster, uid));
-        let pods: Vec<Pod> = members
-            .filter_map(|uid| self.cluster.pod(uid).map(|record| record.pod.clone()))
-            .collect();
         let mut overlay = Overlay::new(&mut self.cluster);
-        let mut placed: Vec<Placed> = Vec::new();
+        let mut found = Found::default();
         for pod in &pods {
             let place = placer.place(&mut overlay, pod, budget);
-            placed.push(place.map_err(|unplaced| (pod.uid.clone(), unplaced))?);
+            found.placed.push(place.map_err(|unplaced| (pod.uid.clone(), unplaced))?);
         }
-        let mut waits = Vec::new();
-        for (pod, at) in pods.iter().zip(&placed) {
-            let permit = placer.permit(overlay.cluster(), pod, at.node, self.now);
-            let wait = permit.map_err(|unplaced| (pod.uid.clone(), unplaced))?;
-            waits.extend(wait.map(StageDraft::Wait));
+        for (pod, at) in pods.iter().zip(&found.placed) {
+            let wait = permit(placer.profile, overlay.cluster(), pod, at.node, self.now);
+            let wait = wait.map_err(|unplaced| (pod.uid.clone(), unplaced))?;
+            if let Some((plugin, wait)) = wait {
+                found.permits.push(plugin);
+                found.stages.push(StageDraft::Wait(wait));
+            }
         }
-        let mut stages = waits;
-        let nodes: Vec<(&Pod, NodeIdx)> = pods.iter().zip(placed.iter().map(|p| p.node)).collect();
-        stages.extend(stages_of(placer.profile, overlay.cluster(), &nodes, self.now));
-        let placements = nodes
+        let nodes = found.placed.iter().map(|placed| placed.node);
+        let nodes: Vec<(&Pod, NodeIdx)> = pods.iter().zip(nodes).collect();
+        let rest = stages_of(placer.profile, overlay.cluster(), &nodes, self.now);
+        found.stages.extend(rest.map_err(|(uid, fault)| (uid, Unplaced::Error(fault)))?);
+        found.placements = nodes
             .iter()
             .filter_map(|(pod, node)| placement_of(overlay.cluster(), pod, *node, false))
             .collect();
         overlay.commit();
-        Ok(Found { placements, stages, placed })
+        Ok(found)
     }
 
     fn found(&mut self, search: Search, found: Found) {
@@ -155,30 +185,39 @@ impl Engine {
             };
             self.out.push_back(Decision::Report(Box::new(report)));
         }
-        self.begin_plan(Plan::new(search.entry, found.placements, found.stages));
+        let plan = Plan::new(search.entry, found.placements, found.stages);
+        self.begin_plan(plan.with_permits(found.permits));
     }
 
-    /// The pod fits nowhere: asks PostFilter, else tells why and parks the entry.
+    /// The pod fits nowhere: asks PostFilter for room, tells why it waits, and parks the entry
+    /// unless a plan makes room for it.
     fn unfit(&mut self, search: Search, uid: &PodUid, mut unfit: Unfit) {
-        let room = self.make_room(&search, uid);
-        match room {
-            Ok(Some(plan)) => {
-                self.begin_plan(plan);
-                return;
-            }
-            Ok(None) => {}
-            Err(text) => unfit.error.post_filter = Some(text),
-        }
+        let room = match unfit.verdicts.take() {
+            Some(verdicts) => self.make_room(search.entry, uid, &verdicts),
+            None => Ok(None),
+        };
+        let plan = room.unwrap_or_else(|text| {
+            unfit.error.post_filter = Some(text);
+            None
+        });
         let texts = unfit.error.texts();
         let message = Text::from(unfit.error.message());
         let report = CycleReport {
             message: message.clone(),
             rejected: unfit.rejected,
+            chosen: plan.as_ref().map(|plan| plan.placements[0].node_name.clone()),
             ..self.report(&search, uid, Outcome::Unschedulable)
         };
         self.out.push_back(Decision::Report(Box::new(report)));
+        // A nomination that came to nothing is given up. Source: 1.35 and later.
+        let given_up =
+            if plan.is_none() { self.cluster.unnominate(uid) } else { Vec::new() };
         self.tell_members(search.entry, uid, "Unschedulable", &message, &texts);
-        self.reject(search.entry, unfit.rejection);
+        match plan {
+            Some(plan) => self.begin_plan(plan),
+            None => self.reject(search.entry, unfit.rejection),
+        }
+        self.after_changes(given_up);
     }
 
     fn reject(&mut self, id: EntryId, rejection: Rejection) {
@@ -189,7 +228,7 @@ impl Engine {
         self.queue.reject(id, rejection, self.now, &mut ask);
     }
 
-    fn errored(&mut self, search: &Search, uid: &PodUid, message: Text) {
+    pub(super) fn errored(&mut self, search: &Search, uid: &PodUid, message: Text) {
         let report =
             CycleReport { message: message.clone(), ..self.report(search, uid, Outcome::Error) };
         self.out.push_back(Decision::Report(Box::new(report)));
@@ -206,14 +245,23 @@ impl Engine {
         for uid in members.iter().filter(gone).cloned().collect::<Vec<_>>() {
             self.queue.remove_pod(&uid);
         }
-        if self.queue.entry(entry).is_none() {
+        let Some(uid) = self.queue.entry(entry).and_then(|entry| entry.members.first().cloned())
+        else {
             return;
+        };
+        let message = &failure.message;
+        match failure.rejected_by {
+            Some(plugin) => {
+                self.tell_members(entry, &uid, "Unschedulable", message, &[message.clone()]);
+                self.reject(entry, Rejection::by(plugin));
+            }
+            None => {
+                if !failure.moved_on {
+                    self.tell_members(entry, &uid, "SchedulerError", message, &[]);
+                }
+                self.queue.fail(entry, self.now);
+            }
         }
-        if let Some(uid) = members.first().filter(|_| !failure.moved_on) {
-            let uid = uid.clone();
-            self.tell_members(entry, &uid, "SchedulerError", &failure.message, &[]);
-        }
-        self.queue.fail(entry, self.now);
     }
 
     fn tell_members(
@@ -256,209 +304,5 @@ impl Engine {
             steps: search.spent,
             pauses: search.pauses,
         }
-    }
-
-    /// Asks PostFilter for victims. A plan is made only if the pod is proven to fit without them.
-    ///
-    /// # Errors
-    /// What the message is to say after its reasons.
-    fn make_room(&mut self, search: &Search, uid: &PodUid) -> Result<Option<Plan>, Text> {
-        let Some(profile_idx) = self.profile_of(search.entry) else { return Ok(None) };
-        let profile = &self.profiles[profile_idx];
-        let Some(pod) = self.cluster.pod(uid).map(|record| record.pod.clone()) else {
-            return Ok(None);
-        };
-        if profile.post_filter.is_empty() || self.queue.entry(search.entry).is_none() {
-            return Ok(None);
-        }
-        let verdicts: Vec<Verdict> = (0..self.cluster.nodes().capacity())
-            .map(|at| {
-                let cycle = Cycle { pod: &pod, cluster: &self.cluster };
-                verdict_on(profile, cycle, NodeIdx(at as u32))
-            })
-            .collect();
-        let of_node = |node: NodeIdx| verdicts[node.at()].clone();
-        let fits = |cluster: &crate::snapshot::Cluster, pod: &Pod, node: NodeIdx| {
-            verdict_on(profile, Cycle { pod, cluster }, node).fits()
-        };
-        let mut texts: Vec<Text> = Vec::new();
-        let mut overlay = Overlay::new(&mut self.cluster);
-        for entry in &profile.post_filter {
-            let mark = overlay.checkpoint();
-            let answer = guarded(entry.name, || {
-                entry.plugin.post_filter(&pod, &mut overlay, &of_node, &fits)
-            });
-            overlay.rollback(mark);
-            match answer {
-                Ok(PostFilterAnswer::Evict { node, victims }) => {
-                    let plan =
-                        eviction_plan(search.entry, &mut overlay, &pod, node, &victims, &fits)
-                            .map(|evict| (evict, node));
-                    drop(overlay);
-                    let Some((mut plan, node)) = plan else { return Ok(None) };
-                    let nodes = [(&pod, node)];
-                    let rest = stages_of(profile, &self.cluster, &nodes, self.now);
-                    plan.stages.extend(rest);
-                    plan.stages.iter_mut().for_each(|stage| set_deadline(stage, self.now));
-                    self.cluster.nominate(&pod.uid, node);
-                    return Ok(Some(plan));
-                }
-                Ok(PostFilterAnswer::Unschedulable(text)) => texts.push(text),
-                Ok(PostFilterAnswer::Unresolvable(text)) => {
-                    texts.push(text);
-                    break;
-                }
-                Err(fault) => texts.push(fault),
-            }
-        }
-        drop(overlay);
-        if texts.is_empty() { Ok(None) } else { Err(Text::from(texts.join(", "))) }
-    }
-
-    fn ask(&mut self, mut search: Search, uid: &PodUid, consultant: usize, nodes: &NodeSet) {
-        let Some(record) = self.cluster.pod(uid) else { return };
-        let pod = record.pod.reference();
-        let consultant = &self.setup.consultants[consultant];
-        let (name, deadline) = (consultant.name(), consultant.deadline(self.now));
-        let names = nodes.iter().map(|node| self.cluster.nodes().slot(node).name.clone());
-        let nodes: Vec<Text> = names.collect();
-        let id = QuestionId(self.fresh_id());
-        search.asked = Some((Text::from(name), deadline));
-        self.asking.insert(id, search);
-        let question = Question { id, consultant: name, pod, nodes, deadline };
-        self.out.push_back(Decision::Ask(question));
-    }
-
-    pub(super) fn answered(&mut self, question: QuestionId, answer: Answer) {
-        let Some(mut search) = self.asking.remove(&question) else { return };
-        search.asked = None;
-        match answer {
-            Answer::Allowed(names) => {
-                let nodes = names.iter().filter_map(|name| self.cluster.nodes().index(name));
-                search.allowed = Some(nodes.collect());
-                let mut budget = Budget::new(self.setup.limits.steps_a_poll);
-                if self.paused.is_none() {
-                    self.attempt(search, &mut budget);
-                } else {
-                    // One search at a time; this one starts over, after the paused one.
-                    self.queue.fail(search.entry, self.now);
-                }
-            }
-            Answer::Failed(message) => self.failed_question(&search, message),
-        }
-    }
-
-    fn failed_question(&mut self, search: &Search, message: Text) {
-        let leader = self.queue.entry(search.entry).and_then(|e| e.members.first().cloned());
-        if let Some(uid) = leader {
-            self.errored(search, &uid, message);
-        }
-    }
-
-    pub(super) fn expire_questions(&mut self) {
-        let now = self.now;
-        let overdue = |search: &Search| search.deadline().is_some_and(|at| at <= now);
-        let ids: Vec<QuestionId> =
-            self.asking.iter().filter(|(_, s)| overdue(s)).map(|(id, _)| *id).collect();
-        for id in ids {
-            if let Some(search) = self.asking.remove(&id) {
-                let who = search.asked.as_ref().map(|(name, _)| name.clone()).unwrap_or_default();
-                self.failed_question(&search, Text::from(format!("{who} did not answer in time")));
-            }
-        }
-    }
-
-    /// Drops searches of entries that are gone.
-    pub(super) fn drop_searches(&mut self) {
-        let queue = &self.queue;
-        self.asking.retain(|_, search| queue.entry(search.entry).is_some());
-        if self.paused.as_ref().is_some_and(|search| queue.entry(search.entry).is_none()) {
-            self.paused = None;
-        }
-    }
-}
-
-/// PreBind's stages of every member, then all binds in one stage.
-fn stages_of(
-    profile: &crate::framework::Profile,
-    cluster: &crate::snapshot::Cluster,
-    placed: &[(&Pod, NodeIdx)],
-    now: Timestamp,
-) -> Vec<StageDraft> {
-    let mut stages = Vec::new();
-    let mut binds: Vec<WriteDraft> = Vec::new();
-    for (pod, node) in placed {
-        for entry in &profile.pre_bind {
-            let asked = || entry.plugin.pre_bind(pod, cluster, *node, now);
-            stages.extend(guarded(entry.name, asked).unwrap_or_default());
-        }
-        let bind = profile.bind.iter().find_map(|entry| {
-            guarded(entry.name, || entry.plugin.bind(pod, cluster, *node)).ok().flatten()
-        });
-        binds.extend(bind);
-    }
-    stages.push(StageDraft::Writes(binds));
-    stages
-}
-
-fn placement_of(
-    cluster: &crate::snapshot::Cluster,
-    pod: &Pod,
-    node: NodeIdx,
-    nominated: bool,
-) -> Option<Placement> {
-    let slot = cluster.nodes().slot(node);
-    Some(Placement {
-        pod: pod.reference(),
-        node,
-        node_name: slot.name.clone(),
-        node_uid: slot.node.as_ref()?.uid.clone(),
-        version: slot.version,
-        nominated,
-        bound: false,
-    })
-}
-
-/// Evictions, then a wait until the victims are gone. `None` if the pod does not fit without them.
-fn eviction_plan(
-    entry: EntryId,
-    overlay: &mut Overlay<'_>,
-    pod: &Pod,
-    node: NodeIdx,
-    victims: &[PodUid],
-    fits: &dyn Fn(&crate::snapshot::Cluster, &Pod, NodeIdx) -> bool,
-) -> Option<Plan> {
-    let mark = overlay.checkpoint();
-    let refs: Vec<_> = victims
-        .iter()
-        .filter_map(|uid| overlay.cluster().pod(uid).map(|record| record.pod.reference()))
-        .collect();
-    let all_off = victims.iter().all(|uid| overlay.evict(uid));
-    let proven = all_off && fits(overlay.cluster(), pod, node);
-    overlay.rollback(mark);
-    if !proven {
-        return None;
-    }
-    let delete = |pod: &crate::types::PodRef| WriteDraft {
-        label: Text::from(format!("evict {pod}")),
-        op: Op::DeletePod { pod: pod.clone() },
-        undo: None,
-    };
-    let wait = Wait {
-        condition: Arc::new(PodsGone(victims.to_vec())),
-        deadline: Timestamp::default(),
-        on_expiry: Text::from("victims did not leave in time"),
-    };
-    let stages =
-        vec![StageDraft::Writes(refs.iter().map(delete).collect()), StageDraft::Wait(wait)];
-    let placement = placement_of(overlay.cluster(), pod, node, true)?;
-    Some(Plan::new(entry, vec![placement], stages))
-}
-
-fn set_deadline(stage: &mut StageDraft, now: Timestamp) {
-    if let StageDraft::Wait(wait) = stage
-        && wait.deadline == Timestamp::default()
-    {
-        wait.deadline = now + VICTIMS_MAX;
     }
 }

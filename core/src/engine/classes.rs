@@ -1,12 +1,14 @@
 //! Pod classes: pods that scheduling can't tell apart share verdicts and scores.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::framework::{ClassPart, Profile};
+use crate::framework::profile::Entry;
+use crate::framework::{ClassPart, Classify, Profile};
 use crate::snapshot::Cluster;
-use crate::types::{Pod, PodSpec};
+use crate::types::{Pod, PodSpec, Text};
 
+use super::guard::guarded;
 use super::table::Table;
 
 /// Everything that Filter and Score may read of a pod.
@@ -18,15 +20,22 @@ pub(crate) struct ClassKey {
 }
 
 impl ClassKey {
-    pub(crate) fn of(pod: &Pod, profile_idx: usize, profile: &Profile, cluster: &Cluster) -> Self {
-        let part = |entry: &crate::framework::profile::Entry<dyn crate::framework::Classify>| {
-            entry.plugin.class_part(pod, cluster)
+    /// # Errors
+    /// A plugin failed.
+    pub(crate) fn of(
+        pod: &Pod,
+        profile_idx: usize,
+        profile: &Profile,
+        cluster: &Cluster,
+    ) -> Result<ClassKey, Text> {
+        let part = |entry: &Entry<dyn Classify>| {
+            guarded(entry.name, || entry.plugin.class_part(pod, cluster))
         };
-        ClassKey {
+        Ok(ClassKey {
             profile: profile_idx,
             spec: pod.spec.clone(),
-            parts: profile.classify.iter().map(part).collect(),
-        }
+            parts: profile.classify.iter().map(part).collect::<Result<_, _>>()?,
+        })
     }
 
     pub(crate) fn declare(&self, cluster: &mut Cluster) {
@@ -60,6 +69,8 @@ pub(crate) struct Classes {
     ids: BTreeMap<ClassKey, u32>,
     keys: BTreeMap<u32, ClassKey>,
     records: BTreeMap<u32, Record>,
+    /// Classes that have a table, those unused longest first.
+    tables: BTreeSet<(u64, u32)>,
     next: u32,
     clock: u64,
     bytes_max: usize,
@@ -76,6 +87,7 @@ impl Classes {
             ids: BTreeMap::new(),
             keys: BTreeMap::new(),
             records: BTreeMap::new(),
+            tables: BTreeSet::new(),
             next: 0,
             clock: 0,
             bytes_max,
@@ -84,8 +96,7 @@ impl Classes {
     }
 
     pub(crate) fn counts(&self) -> ClassCounts {
-        let tables = self.records.values().filter(|record| record.table.is_some()).count();
-        ClassCounts { classes: self.ids.len(), tables, ..self.counts }
+        ClassCounts { classes: self.ids.len(), tables: self.tables.len(), ..self.counts }
     }
 
     pub(crate) fn id(&mut self, key: ClassKey) -> u32 {
@@ -95,18 +106,24 @@ impl Classes {
         if self.ids.len() >= CLASSES_MAX {
             self.forget_oldest();
         }
-        self.next = self.next.wrapping_add(1);
-        let id = self.next;
+        let id = self.own_id();
         self.ids.insert(key.clone(), id);
         self.keys.insert(id, key);
         self.records.insert(id, Record { last_used: self.clock, ..Record::default() });
         id
     }
 
+    /// Returns the id of a class that nothing else is in, and that has no table.
+    pub(crate) fn own_id(&mut self) -> u32 {
+        self.next = self.next.wrapping_add(1);
+        self.next
+    }
+
     /// Takes the table of a class out for use; none the first time.
     pub(crate) fn take(&mut self, class: u32) -> Option<Box<Table>> {
         self.clock += 1;
         let record = self.records.get_mut(&class)?;
+        self.tables.remove(&(record.last_used, class));
         record.last_used = self.clock;
         record.seen = record.seen.saturating_add(1);
         let table = record.table.take();
@@ -118,40 +135,45 @@ impl Classes {
         table
     }
 
-    /// Puts a table back; a class seen once gets none, unless it is still being filled.
-    pub(crate) fn put(&mut self, class: u32, table: Box<Table>, unfinished: bool) {
+    /// Puts a table back; a class seen once gets none, unless `needed` again soon.
+    pub(crate) fn put(&mut self, class: u32, table: Box<Table>, needed: bool) {
         let Some(record) = self.records.get_mut(&class) else { return };
-        if record.seen < 2 && !unfinished {
+        if record.seen < 2 && !needed {
             return;
         }
         record.bytes = table.bytes();
         self.counts.bytes += record.bytes;
         record.table = Some(table);
+        self.tables.insert((record.last_used, class));
         while self.counts.bytes > self.bytes_max && self.evict_oldest(class) {}
     }
 
     fn evict_oldest(&mut self, but: u32) -> bool {
-        let oldest = self
-            .records
-            .iter()
-            .filter(|(id, record)| record.table.is_some() && **id != but)
-            .min_by_key(|(_, record)| record.last_used)
-            .map(|(id, _)| *id);
-        let Some(record) = oldest.and_then(|id| self.records.get_mut(&id)) else { return false };
+        let Some(key) = self.tables.iter().find(|(_, id)| *id != but).copied() else {
+            return false;
+        };
+        self.tables.remove(&key);
+        let Some(record) = self.records.get_mut(&key.1) else { return false };
         record.table = None;
         self.counts.bytes -= std::mem::take(&mut record.bytes);
         self.counts.evictions += 1;
         true
     }
 
+    /// Forgets an eighth at a time, so that pods which are all different don't cost a look at
+    /// every class each.
     fn forget_oldest(&mut self) {
-        let oldest = self.records.iter().min_by_key(|(_, record)| record.last_used);
-        let Some(id) = oldest.map(|(id, _)| *id) else { return };
-        if let Some(record) = self.records.remove(&id) {
-            self.counts.bytes -= record.bytes;
-        }
-        if let Some(key) = self.keys.remove(&id) {
-            self.ids.remove(&key);
+        let mut by_age: Vec<(u64, u32)> =
+            self.records.iter().map(|(id, record)| (record.last_used, *id)).collect();
+        by_age.sort_unstable();
+        for (last_used, id) in by_age.into_iter().take(CLASSES_MAX / 8) {
+            self.tables.remove(&(last_used, id));
+            if let Some(record) = self.records.remove(&id) {
+                self.counts.bytes -= record.bytes;
+            }
+            if let Some(key) = self.keys.remove(&id) {
+                self.ids.remove(&key);
+            }
         }
     }
 }

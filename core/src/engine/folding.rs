@@ -67,6 +67,7 @@ impl Engine {
                     self.plans_see(uid);
                 } else {
                     self.queue.remove_pod(uid);
+                    self.drop_searches();
                 }
             }
             Change::PodDeleted { old } | Change::PodFreed { old, .. } => {
@@ -93,22 +94,21 @@ impl Engine {
         let pod = &record.pod;
         let Some(profile) = self.by_name.get(&pod.spec.scheduler_name).copied() else { return };
         let (priority, group) = (pod.priority, self.setup.grouping.group(pod));
-        let id = match &group {
-            Some((key, min_member)) => match self.queue.group(key) {
-                Some(id) => {
-                    self.queue.join(id, uid.clone());
-                    id
-                }
-                None => {
-                    let id = self.queue.create(uid.clone(), profile, priority);
-                    self.queue.name_group(id, key, *min_member);
-                    id
-                }
-            },
+        let known = group.as_ref().and_then(|(key, _)| self.queue.group(key));
+        let id = match known {
+            Some(id) => {
+                self.queue.join(id, uid.clone());
+                id
+            }
             None => self.queue.create(uid.clone(), profile, priority),
         };
+        if let (None, Some((key, min_member))) = (known, &group) {
+            self.queue.name_group(id, key, *min_member);
+        }
         self.classify(id);
-        self.admit(id);
+        if known.is_none() || self.queue.entry(id).is_some_and(awaits_members) {
+            self.admit(id);
+        }
     }
 
     fn classify(&mut self, id: EntryId) {
@@ -117,8 +117,12 @@ impl Engine {
             return;
         };
         let profile = entry.profile;
+        // A plugin that fails here fails the attempt too; until then the pod is like no other.
         let key = ClassKey::of(&record.pod, profile, &self.profiles[profile], &self.cluster);
-        let class = self.classes.id(key);
+        let class = match key {
+            Ok(key) => self.classes.id(key),
+            Err(_) => self.classes.own_id(),
+        };
         self.queue.set_class(id, class);
     }
 
@@ -214,11 +218,23 @@ impl Engine {
             Err(result) => result,
         };
         match self.purposes.remove(&write) {
-            Some(Purpose::Stage { plan, label }) => self.stage_outcome(plan, &label, result),
+            Some(Purpose::Stage { plan, label, deletes }) => {
+                self.stage_outcome(plan, &label, deletes, result);
+            }
             Some(Purpose::Settle { bind }) => self.settle_outcome(bind, result),
             Some(Purpose::Tell { uid }) => self.tell_outcome(&uid, result),
-            Some(Purpose::Undo) | None => {}
+            Some(Purpose::Aside { op, tries }) => self.aside_outcome(op, tries, result),
+            None => {}
         }
+    }
+}
+
+/// Tells whether one more member is worth another look. A plan or search under way takes it up
+/// when it ends, and a backoff is sat out.
+fn awaits_members(entry: &Entry) -> bool {
+    match entry.station {
+        Station::Gated { .. } | Station::Unschedulable => true,
+        Station::Active | Station::Backoff | Station::ErrorBackoff | Station::InFlight => false,
     }
 }
 
@@ -250,6 +266,7 @@ fn closed(
     })
 }
 
+/// Asks a plugin's hint; `None` if it registered for nothing.
 pub(super) fn hint(
     entry: &Entry,
     plugin: &'static str,
@@ -261,5 +278,7 @@ pub(super) fn hint(
     let pod = entry.members.first().and_then(|uid| cluster.pod(uid)).map(|record| &record.pod)?;
     let always = always.iter().find(|gate| gate.name == plugin).map(|gate| gate.interest.as_ref());
     let interest = always.or_else(|| profile.interest(plugin))?;
-    guarded(plugin, || interest.hint(HintContext { pod, cluster }, change)).ok()
+    // Nobody is to wait because a hint failed.
+    let asked = guarded(plugin, || interest.hint(HintContext { pod, cluster }, change));
+    Some(asked.unwrap_or(Hint::Queue))
 }

@@ -24,7 +24,7 @@ impl FitError {
         match verdict {
             Verdict::Fit => {}
             Verdict::Unschedulable(reason) | Verdict::Unresolvable(reason) => {
-                for text in &reason.texts {
+                for text in reason.texts.iter() {
                     *self.reasons.entry(text.clone()).or_default() += nodes;
                 }
             }
@@ -77,7 +77,7 @@ mod tests {
     fn reasons_are_sorted_as_texts_and_numbers_follow() {
         let mut error = FitError { nodes: 14, ..FitError::default() };
         error.count(&Verdict::Unschedulable(Reason::of("Insufficient nvidia.com/gpu")), 2);
-        let both = Reason { texts: vec!["Insufficient cpu".into(), "Too many pods".into()] };
+        let both = Reason::from(vec!["Insufficient cpu".into(), "Too many pods".into()]);
         error.count(&Verdict::Unschedulable(both), 12);
         error.numbers.push("needs 8".into());
         assert_eq!(

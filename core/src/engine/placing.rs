@@ -1,9 +1,9 @@
 //! Placing one pod on an overlay: PreFilter, Filter, Score, choice, Reserve.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
 
 use crate::framework::rng::Rng;
-use crate::framework::{Cycle, NodeSet, PermitAnswer, PreFilterAnswer, Profile, Reason, Verdict};
+use crate::framework::{Cycle, NodeSet, PreFilterAnswer, Profile, Reason, Verdict};
 use crate::queue::Rejection;
 use crate::snapshot::{Cluster, NodeIdx, Overlay, Place};
 use crate::types::{Pod, PodUid, Text};
@@ -14,7 +14,8 @@ use super::guard::guarded;
 use super::message::FitError;
 use super::report::{NodeScores, Rejected, ReportLevel};
 use super::setup::Setup;
-use super::table::{Table, Unready, verdict_on};
+use super::judge::{judged_on, verdict_of};
+use super::table::{Table, Unready};
 
 /// What a member's placing needs to know besides the ledger.
 pub(super) struct Placer<'a> {
@@ -23,8 +24,10 @@ pub(super) struct Placer<'a> {
     pub(super) classes: &'a mut Classes,
     pub(super) setup: &'a Setup,
     pub(super) attempt: u32,
-    /// Nodes that a consultant allowed, where one was asked.
-    pub(super) allowed: Option<&'a NodeSet>,
+    /// More members of the class follow: its table is worth keeping at once.
+    pub(super) group: bool,
+    /// Nodes that consultants allowed, by member and index of the consultant.
+    pub(super) allowed: BTreeMap<(PodUid, usize), NodeSet>,
 }
 
 /// A member that was placed on the overlay.
@@ -55,7 +58,12 @@ pub(super) struct Unfit {
     pub(super) rejected: Vec<Rejected>,
     /// A node was Broken: if nothing fits, this is an error and no lack of room.
     pub(super) broken: Option<Text>,
+    /// By node, for PostFilter; `None` if it has no say: the pod fits, but was refused later.
+    pub(super) verdicts: Option<Vec<Verdict>>,
 }
+
+/// Passes over integer columns are charged as one step for so many nodes: 4 ns against 100 ns.
+const NODES_A_STEP: usize = 25;
 
 impl Placer<'_> {
     pub(super) fn place(
@@ -64,7 +72,8 @@ impl Placer<'_> {
         pod: &Pod,
         budget: &mut Budget,
     ) -> Result<Placed, Unplaced> {
-        let key = ClassKey::of(pod, self.profile_idx, self.profile, overlay.cluster());
+        let key = ClassKey::of(pod, self.profile_idx, self.profile, overlay.cluster())
+            .map_err(Unplaced::Error)?;
         overlay.declare_all(|cluster| key.declare(cluster));
         let class = self.classes.id(key);
         let mut table = match self.table(class, overlay.cluster(), pod) {
@@ -80,8 +89,11 @@ impl Placer<'_> {
             }
             return Err(result);
         }
-        let result = self.choose(overlay, pod, &mut table);
-        self.classes.put(class, table, false);
+        let result = self.choose(overlay, pod, &mut table, budget);
+        if !matches!(result, Err(Unplaced::Error(_))) {
+            // After an error nothing of the table is trusted: the next attempt starts afresh.
+            self.classes.put(class, table, self.group);
+        }
         let placed = result?;
         self.reserve(overlay, pod, placed.node)?;
         Ok(placed)
@@ -101,24 +113,22 @@ impl Placer<'_> {
         };
         let mut unfit = Unfit::default();
         unfit.error.nodes = cluster.nodes().len();
-        let reason = match answer {
-            PreFilterAnswer::Unschedulable(reason) | PreFilterAnswer::Unresolvable(reason) => {
-                unfit.rejection.plugins.push(plugin);
-                reason
-            }
-            PreFilterAnswer::Pending(reason) => {
-                unfit.rejection.pending.push(plugin);
-                reason
-            }
-            PreFilterAnswer::Broken(text) => return Unplaced::Error(text),
-            PreFilterAnswer::Continue | PreFilterAnswer::Only(_) | PreFilterAnswer::Skip => {
-                Reason::default()
-            }
+        let pending = matches!(answer, PreFilterAnswer::Pending(_));
+        let verdict = verdict_of(answer);
+        let reason = match &verdict {
+            Verdict::Broken(text) => return Unplaced::Error(text.clone()),
+            Verdict::Unschedulable(reason) | Verdict::Unresolvable(reason) => reason.clone(),
+            Verdict::Fit => Reason::default(),
         };
+        let said_no = if pending { &mut unfit.rejection.pending } else { &mut unfit.rejection.plugins };
+        said_no.push(plugin);
         let text = Text::from(reason.texts.join(", "));
         let nodes = unfit.error.nodes;
         unfit.rejected.push(Rejected { plugin, reason: text.clone(), nodes });
         unfit.error.pre_filter = Some(text);
+        if !self.profile.post_filter.is_empty() {
+            unfit.verdicts = Some(vec![verdict; cluster.nodes().capacity()]);
+        }
         Unplaced::Unfit(Box::new(unfit))
     }
 
@@ -127,27 +137,45 @@ impl Placer<'_> {
         overlay: &mut Overlay<'_>,
         pod: &Pod,
         table: &mut Table,
+        budget: &mut Budget,
     ) -> Result<Placed, Unplaced> {
         let crowded = self.crowded(overlay, pod, table);
-        let nominated = overlay.cluster().nomination(&pod.uid);
+        budget.spend((table.fit.len() / NODES_A_STEP + crowded.len()) as u64);
         let mut candidates = table.fit.clone();
-        for (node, _) in &crowded {
+        for (node, ..) in &crowded {
             candidates.remove(*node);
         }
-        if let Some(allowed) = self.allowed {
-            candidates = candidates.iter().filter(|node| allowed.contains(*node)).collect();
+        for (consultant, who) in self.setup.consultants.iter().enumerate() {
+            if candidates.is_empty() || !who.interested(pod) {
+                continue;
+            }
+            match self.allowed.get(&(pod.uid.clone(), consultant)) {
+                Some(allowed) => {
+                    candidates = candidates.iter().filter(|node| allowed.contains(*node)).collect();
+                }
+                None => return Err(Unplaced::Ask { consultant, nodes: candidates }),
+            }
         }
         if candidates.is_empty() {
             return Err(self.unfit(overlay.cluster(), pod, table, &crowded));
         }
-        if let Some(consultant) = self.to_ask(pod) {
-            return Err(Unplaced::Ask { consultant, nodes: candidates });
-        }
+        self.pick(overlay, pod, table, candidates, budget)
+    }
+
+    fn pick(
+        &self,
+        overlay: &Overlay<'_>,
+        pod: &Pod,
+        table: &mut Table,
+        candidates: NodeSet,
+        budget: &mut Budget,
+    ) -> Result<Placed, Unplaced> {
         let feasible = candidates.len();
-        let candidates = match nominated {
+        let candidates = match overlay.cluster().nomination(&pod.uid) {
             Some(node) if candidates.contains(node) => [node].into_iter().collect(),
-            _ => self.sample(candidates, overlay.cluster(), pod),
+            _ => self.sample(candidates, overlay.cluster(), pod, table.restricted_to()),
         };
+        budget.spend((candidates.len() * table.scores.fresh_len()) as u64);
         let cycle = Cycle { pod, cluster: overlay.cluster() };
         let attempt = u64::from(self.attempt);
         let mut rng = Rng::stream(self.setup.seed, "tie-break", &pod.uid.0, attempt);
@@ -166,57 +194,32 @@ impl Placer<'_> {
         Ok(Placed { node, feasible, best })
     }
 
-    /// Returns the first interested consultant, unless its answer is there.
-    fn to_ask(&self, pod: &Pod) -> Option<usize> {
-        if self.allowed.is_some() {
-            return None;
-        }
-        self.setup.consultants.iter().position(|consultant| consultant.interested(pod))
-    }
-
     /// Returns the nodes that fit only if pods nominated there, of this priority or above, are
-    /// left out of account, with the verdict that counts them in. Never cached.
-    fn crowded(
-        &self,
-        overlay: &mut Overlay<'_>,
-        pod: &Pod,
-        table: &Table,
-    ) -> Vec<(NodeIdx, Verdict)> {
+    /// left out of account, with who says so and the verdict that counts them in. Never cached.
+    fn crowded(&self, overlay: &mut Overlay<'_>, pod: &Pod, table: &Table) -> Vec<Crowded> {
         let nodes: Vec<NodeIdx> =
             overlay.cluster().nominated_nodes().filter(|node| table.fit.contains(*node)).collect();
-        let mut crowded = Vec::new();
-        for node in nodes {
-            let others: Vec<PodUid> = overlay
-                .cluster()
-                .nominated_on(node)
-                .filter(|other| other.uid != pod.uid && other.priority >= pod.priority)
-                .map(|other| other.uid.clone())
-                .collect();
-            if others.is_empty() {
-                continue;
-            }
-            let mark = overlay.checkpoint();
-            for other in &others {
-                overlay.assume(other, node);
-            }
-            let cycle = Cycle { pod, cluster: overlay.cluster() };
-            let verdict = verdict_on(self.profile, cycle, node);
-            overlay.rollback(mark);
-            if !verdict.fits() {
-                crowded.push((node, verdict));
-            }
-        }
-        crowded
+        let judged = |node| {
+            let (plugin, verdict) = judged_with_nominated(overlay, self.profile, pod, node)?;
+            (!verdict.fits()).then_some((node, plugin, verdict))
+        };
+        nodes.into_iter().filter_map(judged).collect()
     }
 
     /// Cuts the candidates down where a percentage is set. Source: `numFeasibleNodesToFind` of
     /// upstream's schedule_one.go, but 0 means all; the part starts at a place of the pod's own.
-    fn sample(&self, candidates: NodeSet, cluster: &Cluster, pod: &Pod) -> NodeSet {
+    fn sample(
+        &self,
+        candidates: NodeSet,
+        cluster: &Cluster,
+        pod: &Pod,
+        restricted_to: Option<usize>,
+    ) -> NodeSet {
         let percentage = match self.profile.percentage_of_nodes_to_score {
             0 => self.setup.percentage_of_nodes_to_score,
             own => own,
         };
-        let nodes = cluster.nodes().len();
+        let nodes = restricted_to.unwrap_or(cluster.nodes().len());
         if !(1..100).contains(&percentage) || nodes < 100 {
             return candidates;
         }
@@ -235,7 +238,7 @@ impl Placer<'_> {
         cluster: &Cluster,
         pod: &Pod,
         table: &Table,
-        crowded: &[(NodeIdx, Verdict)],
+        crowded: &[Crowded],
     ) -> Unplaced {
         let mut unfit = Unfit::default();
         unfit.error.nodes = cluster.nodes().len();
@@ -248,23 +251,25 @@ impl Placer<'_> {
                 plugins.push(plugin);
             }
         }
-        for (_, verdict) in crowded {
-            unfit.note("", verdict, 1);
+        for (_, plugin, verdict) in crowded {
+            unfit.note(plugin, verdict, 1);
+            plugins.push(plugin);
         }
-        if !crowded.is_empty() {
-            // Room comes back when a nominated pod is bound elsewhere or goes: resources tell.
-            plugins.extend(self.profile.filter.iter().map(|entry| entry.name));
-        }
-        if let Some(allowed) = self.allowed {
-            let refused = table.fit.iter().filter(|node| !allowed.contains(*node)).count();
+        let refused = table.fit.len() - crowded.len();
+        if refused > 0 {
             let verdict = Verdict::Unschedulable(Reason::of("node(s) refused by extender"));
             unfit.note("Extender", &verdict, refused);
+            // Nobody tells what would change an extender's mind: anything may.
+            plugins.push("Extender");
         }
         plugins.sort_unstable();
         plugins.dedup();
         unfit.rejection = Rejection { plugins, pending: Vec::new() };
         if let Some(text) = unfit.broken.take() {
             return Unplaced::Error(text);
+        }
+        if !self.profile.post_filter.is_empty() {
+            unfit.verdicts = Some(verdicts(cluster, table, crowded));
         }
         let cycle = Cycle { pod, cluster };
         for entry in &self.profile.explain {
@@ -285,53 +290,57 @@ impl Placer<'_> {
         for entry in &self.profile.reserve {
             match guarded(entry.name, || entry.plugin.reserve(pod, overlay, node)) {
                 Ok(Ok(())) => {}
-                Ok(Err(reason)) => return Err(refused(entry.name, &reason, overlay.cluster())),
+                Ok(Err(reason)) => return Err(refused(entry.name, &reason)),
                 Err(fault) => return Err(Unplaced::Error(fault)),
             }
         }
         Ok(())
     }
-
-    /// Asks the Permit plugins. Returns a wait for the first that wants one.
-    ///
-    /// # Errors
-    /// A plugin rejects the placement, or failed.
-    pub(super) fn permit(
-        &self,
-        cluster: &Cluster,
-        pod: &Pod,
-        node: NodeIdx,
-        now: crate::types::Timestamp,
-    ) -> Result<Option<crate::framework::plan::Wait>, Unplaced> {
-        for entry in &self.profile.permit {
-            let answer = guarded(entry.name, || entry.plugin.permit(pod, cluster, node, now));
-            match answer {
-                Ok(PermitAnswer::Allow) => {}
-                Ok(PermitAnswer::Wait { until, reason }) => {
-                    return Ok(Some(crate::framework::plan::Wait {
-                        condition: Arc::new(super::plans::Permitted {
-                            permits: self.profile.permit.iter().map(|e| e.plugin.clone()).collect(),
-                            pod: pod.uid.clone(),
-                            node,
-                            asked: now,
-                        }),
-                        deadline: until.min(now + super::plans::PERMIT_MAX),
-                        on_expiry: reason,
-                    }));
-                }
-                Ok(PermitAnswer::Reject(reason)) => {
-                    return Err(refused(entry.name, &reason, cluster));
-                }
-                Err(fault) => return Err(Unplaced::Error(fault)),
-            }
-        }
-        Ok(None)
-    }
 }
 
-fn refused(plugin: &'static str, reason: &Reason, cluster: &Cluster) -> Unplaced {
+/// A node, and the plugin that turns it away if the pods nominated to it are counted in.
+type Crowded = (NodeIdx, &'static str, Verdict);
+
+/// Judges `node` with the pods nominated to it, of this priority or above, in their places; the
+/// plugin that says so goes with it. `None` if there are no such pods: a verdict without them
+/// stands. The overlay is as before.
+pub(super) fn judged_with_nominated(
+    overlay: &mut Overlay<'_>,
+    profile: &Profile,
+    pod: &Pod,
+    node: NodeIdx,
+) -> Option<(&'static str, Verdict)> {
+    let counts = |other: &&Pod| other.uid != pod.uid && other.priority >= pod.priority;
+    let others = overlay.cluster().nominated_on(node).filter(counts);
+    let others: Vec<PodUid> = others.map(|other| other.uid.clone()).collect();
+    let mark = overlay.checkpoint();
+    let mut assumed = false;
+    for other in &others {
+        assumed |= overlay.assume(other, node);
+    }
+    if !assumed {
+        return None;
+    }
+    let judged = judged_on(profile, Cycle { pod, cluster: overlay.cluster() }, node);
+    overlay.rollback(mark);
+    Some(judged)
+}
+
+fn verdicts(cluster: &Cluster, table: &Table, crowded: &[Crowded]) -> Vec<Verdict> {
+    let gone = Verdict::Unresolvable(Reason::of("node is gone"));
+    let nodes = (0..cluster.nodes().capacity()).map(|at| NodeIdx(at as u32));
+    let mut verdicts: Vec<Verdict> =
+        nodes.map(|node| table.verdict(node).cloned().unwrap_or_else(|| gone.clone())).collect();
+    for (node, _, verdict) in crowded {
+        verdicts[node.at()] = verdict.clone();
+    }
+    verdicts
+}
+
+/// What a Reserve or Permit plugin's no amounts to: it is about one node, as upstream tells it.
+pub(super) fn refused(plugin: &'static str, reason: &Reason) -> Unplaced {
     let mut unfit = Unfit { rejection: Rejection::by(plugin), ..Unfit::default() };
-    unfit.error.nodes = cluster.nodes().len();
+    unfit.error.nodes = 1;
     unfit.note(plugin, &Verdict::Unschedulable(reason.clone()), 1);
     Unplaced::Unfit(Box::new(unfit))
 }

@@ -8,7 +8,7 @@ use crate::types::Text;
 use super::budget::Budget;
 use super::guard::guarded;
 use super::report::NodeScores;
-use super::table::{Changed, sums_up};
+use super::table::sums_up;
 
 const SCORE_MAX: i64 = 100;
 
@@ -26,7 +26,7 @@ pub(crate) struct Scores {
 struct Column {
     at: usize,
     raw: Vec<i32>,
-    /// Number of entries that are not 0; with none, every node gets the same.
+    /// Number of entries that are not 0.
     nonzero: usize,
     versions: Vec<Version>,
 }
@@ -72,6 +72,13 @@ impl Scores {
         scores
     }
 
+    /// Notes what the indexes are like before every node is scored.
+    pub(crate) fn begin(&mut self, profile: &Profile, cycle: Cycle<'_>) {
+        for column in &mut self.columns {
+            column.versions = versions(profile, column.at, cycle);
+        }
+    }
+
     pub(crate) fn grow(&mut self, capacity: usize) {
         self.sum.resize(capacity, 0);
         for column in &mut self.columns {
@@ -114,28 +121,28 @@ impl Scores {
         profile: &Profile,
         cycle: Cycle<'_>,
         state: &CycleState,
-        changed: &Changed,
         budget: &mut Budget,
     ) {
         for column in &mut self.columns {
             let entry = &profile.score[column.at];
-            let reads = entry.plugin.reads(cycle);
-            let index = |index| cycle.cluster.index_version(index);
-            let versions: Vec<Version> = reads.indexes.iter().map(index).collect();
-            if versions == column.versions {
+            let now = versions(profile, column.at, cycle);
+            if now == column.versions {
                 continue;
             }
-            column.versions = versions;
-            if matches!(changed, Changed::All) {
-                continue;
-            }
+            column.versions = now;
             for (node, _) in cycle.cluster.nodes().iter() {
                 budget.spend(1);
-                if let Ok(raw) = raw_of(entry.name, entry.plugin.as_ref(), cycle, state, node) {
-                    column.set(node, raw);
+                match raw_of(entry.name, entry.plugin.as_ref(), cycle, state, node) {
+                    Ok(raw) => column.set(node, raw),
+                    Err(fault) => self.fault = Some(fault),
                 }
             }
         }
+    }
+
+    /// Number of scorers that are asked about every candidate in each choice.
+    pub(crate) fn fresh_len(&self) -> usize {
+        self.fresh.len()
     }
 
     /// Chooses the best of `candidates`; equals are chosen among by `rng`.
@@ -150,13 +157,13 @@ impl Scores {
         candidates: &NodeSet,
         rng: &mut Rng,
     ) -> Result<NodeIdx, Text> {
-        if let Some(fault) = &self.fault {
-            return Err(fault.clone());
-        }
         if candidates.len() == 1
             && let Some(node) = candidates.iter().next()
         {
             return Ok(node);
+        }
+        if let Some(fault) = &self.fault {
+            return Err(fault.clone());
         }
         let added = self.added(profile, cycle, state, candidates)?;
         let mut best = i64::MIN;
@@ -195,7 +202,7 @@ impl Scores {
         candidates: &NodeSet,
     ) -> Result<Vec<Vec<i64>>, Text> {
         let mut added = Vec::new();
-        for column in self.columns.iter().filter(|column| column.nonzero > 0) {
+        for column in self.columns.iter().filter(|column| column.matters(profile)) {
             let scores = column.over(candidates);
             added.push(weigh(profile, column.at, cycle, state, scores)?);
         }
@@ -279,7 +286,18 @@ impl Scores {
     }
 }
 
+fn versions(profile: &Profile, at: usize, cycle: Cycle<'_>) -> Vec<Version> {
+    let reads = profile.score[at].plugin.reads(cycle);
+    reads.indexes.iter().map(|index| cycle.cluster.index_version(index)).collect()
+}
+
 impl Column {
+    /// Tells whether the column can give two nodes different scores. Zeros stay equal, unless the
+    /// plugin itself makes scores of them.
+    fn matters(&self, profile: &Profile) -> bool {
+        self.nonzero > 0 || profile.score[self.at].plugin.normalizes() == Normalize::Own
+    }
+
     fn set(&mut self, node: NodeIdx, raw: i64) {
         let raw = raw.clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32;
         let entry = &mut self.raw[node.at()];

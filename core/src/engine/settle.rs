@@ -98,18 +98,18 @@ impl Engine {
                 self.bind_done(bind.plan, &bind.label, &bind.pod, &bind.node);
             }
             WriteResult::NotSent { message } => {
-                self.bind_failed(bind.plan, &bind.label, Failure { message, moved_on: false });
+                self.bind_failed(bind.plan, &bind.label, Failure::fault(message));
             }
             WriteResult::Refused { code, message } => {
                 let message = Text::from(format!("binding rejected: {message}"));
-                let failure = Failure { message, moved_on: code == 404 };
+                let failure = Failure { moved_on: code == 404, ..Failure::fault(message) };
                 self.bind_failed(bind.plan, &bind.label, failure);
             }
             WriteResult::Stale { message } if self.setup.bug("stale-is-no") => {
-                self.bind_failed(bind.plan, &bind.label, Failure { message, moved_on: false });
+                self.bind_failed(bind.plan, &bind.label, Failure::fault(message));
             }
             WriteResult::Unknown { message } if self.setup.bug("forget-unknown-bind") => {
-                self.bind_failed(bind.plan, &bind.label, Failure { message, moved_on: false });
+                self.bind_failed(bind.plan, &bind.label, Failure::fault(message));
             }
             WriteResult::Stale { message } => self.settle(write, bind, message, Step::Read),
             WriteResult::Unknown { message } => {
@@ -201,20 +201,20 @@ impl Engine {
             self.bind_done(bind.plan, &bind.label, &bind.pod, &bind.node);
         } else {
             let message = Text::from(format!("pod {} is bound to {node} by another", bind.pod));
-            self.bind_failed(bind.plan, &bind.label, Failure { message, moved_on: true });
+            self.bind_failed(bind.plan, &bind.label, Failure::moved_on(message));
         }
     }
 
     fn settled_gone(&mut self, id: WriteId) {
         let Some(Settlement { bind, .. }) = self.settlements.take_open(id) else { return };
         let message = Text::from(format!("pod {} is gone", bind.pod));
-        self.bind_failed(bind.plan, &bind.label, Failure { message, moved_on: true });
+        self.bind_failed(bind.plan, &bind.label, Failure::moved_on(message));
     }
 
     fn unbound(&mut self, id: WriteId) {
         let Some(Settlement { bind, why, .. }) = self.settlements.take_open(id) else { return };
         let message = Text::from(format!("the bind to {} was lost: {why}", bind.node));
-        self.bind_failed(bind.plan, &bind.label, Failure { message, moved_on: false });
+        self.bind_failed(bind.plan, &bind.label, Failure::fault(message));
     }
 
     /// The watch says where a pod is: whatever was open about its bind is settled.
@@ -236,7 +236,7 @@ impl Engine {
             self.bind_done(bind.plan, &bind.label, &bind.pod, &bind.node);
         } else {
             let message = Text::from(format!("pod {} has moved on", bind.pod));
-            self.bind_failed(bind.plan, &bind.label, Failure { message, moved_on: true });
+            self.bind_failed(bind.plan, &bind.label, Failure::moved_on(message));
         }
     }
 }

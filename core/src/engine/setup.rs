@@ -130,6 +130,7 @@ impl Engine {
             draining: false,
             paused: None,
             asking: BTreeMap::new(),
+            answered: VecDeque::new(),
             plans: Plans::default(),
             settlements: Settlements::default(),
             tells: Tells::default(),

@@ -11,6 +11,7 @@ use crate::types::Text;
 
 use super::budget::Budget;
 use super::guard::guarded;
+use super::judge::{Shape, filter_at, shape_of};
 
 /// Index into [`Table::answers`]; 0 is Fit.
 type AnswerId = u16;
@@ -18,6 +19,8 @@ const FIT: AnswerId = 0;
 /// There is no node at the index, or it has not been looked at.
 const NO_NODE: AnswerId = AnswerId::MAX;
 const ANSWERS_MAX: usize = AnswerId::MAX as usize - 1;
+/// Stands for a filter's index in answers of PreFilter plugins that restricted the nodes.
+const BY_PRE_FILTER: usize = usize::MAX;
 
 pub(crate) struct Table {
     pub(crate) state: CycleState,
@@ -33,9 +36,11 @@ pub(crate) struct Table {
     deps: Vec<Dependency>,
     only: Only,
     /// What of the log of node changes has been read.
-    read_to: u64,
-    /// The first full pass goes on from here.
-    filling: Option<usize>,
+    read_to: Option<u64>,
+    /// Nodes that have changed and are still to be looked at.
+    pending: NodeSet,
+    /// Nodes that were looked at in this refresh, over all its polls.
+    looked: NodeSet,
 }
 
 /// A filter whose answers depend on more than the node: looked at anew when that moves.
@@ -67,14 +72,6 @@ pub(crate) enum Unready {
     Rejected { plugin: &'static str, answer: PreFilterAnswer },
 }
 
-/// How PreFilter went, without its side effects.
-#[derive(PartialEq)]
-enum Shape {
-    Skip,
-    Continue,
-    Only(Vec<NodeIdx>),
-}
-
 impl Table {
     /// Runs PreFilter and lays the table out; nothing is known of any node yet.
     pub(crate) fn new(profile: &Profile, cycle: Cycle<'_>) -> Result<Table, Unready> {
@@ -101,9 +98,11 @@ impl Table {
             fit: NodeSet::default(),
             deps: Vec::new(),
             only,
-            read_to: 0,
-            filling: Some(0),
+            read_to: None,
+            pending: NodeSet::default(),
+            looked: NodeSet::default(),
         };
+        table.scores.begin(profile, cycle);
         table.split_filters(profile, cycle, &skipped);
         table.note_dependencies(profile, cycle);
         Ok(table)
@@ -161,9 +160,10 @@ impl Table {
         if self.dependencies_moved(profile, cycle)? {
             *self = Table::new(profile, cycle)?;
         }
-        let changed = self.refresh_narrow(profile, cycle, budget)?;
-        self.refresh_wide(profile, cycle, &changed, budget);
-        self.scores.refresh(profile, cycle, &self.state, &changed, budget);
+        self.refresh_narrow(profile, cycle, budget)?;
+        self.refresh_wide(profile, cycle, budget);
+        self.scores.refresh(profile, cycle, &self.state, budget);
+        self.looked = NodeSet::default();
         Ok(())
     }
 
@@ -195,42 +195,31 @@ impl Table {
         Ok(false)
     }
 
-    /// Returns the nodes that were looked at again, each once, ascending; all after a first pass.
+    /// Looks at the nodes that have changed, at all of them the first time. Each is looked at once,
+    /// over as many polls as it takes.
     fn refresh_narrow(
         &mut self,
         profile: &Profile,
         cycle: Cycle<'_>,
         budget: &mut Budget,
-    ) -> Result<Changed, Unready> {
+    ) -> Result<(), Unready> {
         let nodes = cycle.cluster.nodes();
-        if self.filling.is_none() && nodes.changed_since(self.read_to).is_none() {
-            self.filling = Some(0);
-        }
         self.grow(nodes.capacity());
-        let mut all = false;
-        if let Some(from) = self.filling {
-            if from == 0 {
-                self.read_to = nodes.log_end();
-            }
-            for at in from..nodes.capacity() {
-                if !budget.left() {
-                    self.filling = Some(at);
-                    return Err(Unready::Paused);
-                }
-                self.look_at(profile, cycle, NodeIdx(at as u32), budget);
-            }
-            self.filling = None;
-            all = true;
+        match self.read_to.and_then(|from| nodes.changed_since(from)) {
+            Some(changed) => changed.for_each(|node| self.pending.insert(node)),
+            None => self.pending = (0..nodes.capacity()).map(|at| NodeIdx(at as u32)).collect(),
         }
-        let mut changed: Vec<NodeIdx> =
-            nodes.changed_since(self.read_to).into_iter().flatten().collect();
-        changed.sort_unstable();
-        changed.dedup();
-        for node in &changed {
-            self.look_at(profile, cycle, *node, budget);
+        self.read_to = Some(nodes.log_end());
+        let pending: Vec<NodeIdx> = self.pending.iter().collect();
+        for node in pending {
+            if !budget.left() {
+                return Err(Unready::Paused);
+            }
+            self.look_at(profile, cycle, node, budget);
+            self.pending.remove(node);
+            self.looked.insert(node);
         }
-        self.read_to = nodes.log_end();
-        Ok(if all { Changed::All } else { Changed::Some(changed) })
+        Ok(())
     }
 
     fn grow(&mut self, capacity: usize) {
@@ -264,7 +253,7 @@ impl Table {
         budget: &mut Budget,
     ) -> AnswerId {
         if let Some(reason) = self.only.excludes(node) {
-            return self.answer_id(usize::MAX, Verdict::Unresolvable(reason));
+            return self.answer_id(BY_PRE_FILTER, Verdict::Unresolvable(reason));
         }
         for at in 0..self.narrow.len() {
             let at = self.narrow[at];
@@ -292,26 +281,16 @@ impl Table {
         id
     }
 
-    fn refresh_wide(
-        &mut self,
-        profile: &Profile,
-        cycle: Cycle<'_>,
-        changed: &Changed,
-        budget: &mut Budget,
-    ) {
-        if self.wide.is_empty() {
-            return;
-        }
-        let everything = matches!(changed, Changed::All) || self.wide.iter().any(|w| w.stale);
-        let nodes: Vec<NodeIdx> = match changed {
-            Changed::Some(nodes) if !everything => nodes.clone(),
-            _ => (0..self.narrow_answers.len()).map(|at| NodeIdx(at as u32)).collect(),
-        };
-        let whole = matches!(changed, Changed::All);
-        for node in nodes {
-            let touched =
-                whole || matches!(changed, Changed::Some(c) if c.binary_search(&node).is_ok());
-            self.look_wide(profile, cycle, node, touched, budget);
+    fn refresh_wide(&mut self, profile: &Profile, cycle: Cycle<'_>, budget: &mut Budget) {
+        if self.wide.iter().any(|wide| wide.stale) {
+            for at in 0..self.narrow_answers.len() {
+                self.look_wide(profile, cycle, NodeIdx(at as u32), budget);
+            }
+        } else if !self.wide.is_empty() {
+            let looked: Vec<NodeIdx> = self.looked.iter().collect();
+            for node in looked {
+                self.look_wide(profile, cycle, node, budget);
+            }
         }
         self.wide.iter_mut().for_each(|wide| wide.stale = false);
     }
@@ -321,16 +300,19 @@ impl Table {
         profile: &Profile,
         cycle: Cycle<'_>,
         node: NodeIdx,
-        touched: bool,
         budget: &mut Budget,
     ) {
         let narrow = self.narrow_answers[node.at()];
-        if narrow == NO_NODE {
-            return;
-        }
         // Filters after the one that turned the node away are not asked.
-        let end = if narrow == FIT { usize::MAX } else { self.answers[usize::from(narrow)].0 };
-        let end = if end == usize::MAX && narrow != FIT { 0 } else { end };
+        let end = match narrow {
+            NO_NODE => return,
+            FIT => usize::MAX,
+            id => match self.answers[usize::from(id)].0 {
+                BY_PRE_FILTER => 0,
+                at => at,
+            },
+        };
+        let touched = self.looked.contains(node);
         let mut fits = narrow == FIT;
         for at in 0..self.wide.len() {
             let (filter, stale) = (self.wide[at].at, self.wide[at].stale);
@@ -361,7 +343,7 @@ impl Table {
         }
         let place = |id: AnswerId| match self.answers[usize::from(id)].0 {
             _ if id == FIT => (2, 0),
-            usize::MAX => (0, 0),
+            BY_PRE_FILTER => (0, 0),
             at => (1, at),
         };
         let wide = self.wide.iter().map(|w| w.answers[node.at()]).filter(|id| *id != FIT);
@@ -383,22 +365,27 @@ impl Table {
         answers.map(|((at, verdict), count)| (filter_name(profile, *at), verdict, count)).collect()
     }
 
+    /// Returns the verdict about `node`, none where there is no node.
+    pub(crate) fn verdict(&self, node: NodeIdx) -> Option<&Verdict> {
+        self.answer_of(node).map(|id| &self.answers[usize::from(id)].1)
+    }
+
     pub(crate) fn restricting_plugins(&self) -> &[&'static str] {
         &self.only.plugins
+    }
+
+    /// Number of nodes that PreFilter left, `None` if it left all.
+    pub(crate) fn restricted_to(&self) -> Option<usize> {
+        self.only.nodes.as_ref().map(NodeSet::len)
     }
 
     pub(crate) fn bytes(&self) -> usize {
         let nodes = self.narrow_answers.capacity();
         let wide = self.wide.len() * nodes * size_of::<AnswerId>();
-        nodes * size_of::<AnswerId>() + wide + nodes / 8 + self.scores.bytes() + 512
+        // Each answer is kept twice, with its texts: about this much.
+        let answers = self.answers.len() * 256;
+        nodes * size_of::<AnswerId>() + wide + 3 * nodes / 8 + answers + self.scores.bytes() + 512
     }
-}
-
-/// Nodes looked at again in a refresh.
-pub(crate) enum Changed {
-    All,
-    /// Ascending.
-    Some(Vec<NodeIdx>),
 }
 
 impl Only {
@@ -423,7 +410,7 @@ impl Only {
         let mut plugins = self.plugins.clone();
         plugins.sort_unstable();
         let text = format!("node(s) didn't satisfy plugin(s) [{}]", plugins.join(" "));
-        Some(Reason { texts: vec![Text::from(text)] })
+        Some(Reason::from(Text::from(text)))
     }
 }
 
@@ -441,66 +428,6 @@ fn reads_of(profile: &Profile, name: &str, filter: &dyn Filter, cycle: Cycle<'_>
 
 fn versions(cluster: &Cluster, indexes: &[IndexRef]) -> Vec<Version> {
     indexes.iter().map(|index| cluster.index_version(index)).collect()
-}
-
-fn shape_of(answer: Result<PreFilterAnswer, Text>) -> Result<Shape, PreFilterAnswer> {
-    match answer {
-        Ok(PreFilterAnswer::Continue) => Ok(Shape::Continue),
-        Ok(PreFilterAnswer::Only(nodes)) => Ok(Shape::Only(nodes)),
-        Ok(PreFilterAnswer::Skip) => Ok(Shape::Skip),
-        Ok(rejected) => Err(rejected),
-        Err(fault) => Err(PreFilterAnswer::Broken(fault)),
-    }
-}
-
-fn filter_at(
-    profile: &Profile,
-    at: usize,
-    cycle: Cycle<'_>,
-    state: &CycleState,
-    node: NodeIdx,
-) -> Verdict {
-    let entry = &profile.filter[at];
-    match guarded(entry.name, || entry.plugin.filter(cycle, state, node)) {
-        Ok(verdict) => verdict,
-        Err(fault) => Verdict::Broken(fault),
-    }
-}
-
-/// Runs PreFilter and Filter for one node against the ledger as it is, without any table: for
-/// nominated pods on top, checks of a plan, and victims.
-pub(crate) fn verdict_on(profile: &Profile, cycle: Cycle<'_>, node: NodeIdx) -> Verdict {
-    if cycle.cluster.nodes().node(node).is_none() {
-        return Verdict::Unresolvable(Reason::of("node is gone"));
-    }
-    let mut state = CycleState::default();
-    let mut skipped = Vec::new();
-    for entry in &profile.pre_filter {
-        let answer = guarded(entry.name, || entry.plugin.pre_filter(cycle, &mut state));
-        match shape_of(answer) {
-            Ok(Shape::Skip) => skipped.push(entry.name),
-            Ok(Shape::Only(nodes)) if !nodes.contains(&node) => {
-                return Verdict::Unresolvable(Reason::of("node(s) didn't satisfy plugin(s)"));
-            }
-            Ok(_) => {}
-            Err(PreFilterAnswer::Unschedulable(reason)) => return Verdict::Unschedulable(reason),
-            Err(PreFilterAnswer::Broken(text)) => return Verdict::Broken(text),
-            Err(PreFilterAnswer::Unresolvable(reason) | PreFilterAnswer::Pending(reason)) => {
-                return Verdict::Unresolvable(reason);
-            }
-            Err(_) => {}
-        }
-    }
-    for at in 0..profile.filter.len() {
-        if skipped.contains(&profile.filter[at].name) {
-            continue;
-        }
-        let verdict = filter_at(profile, at, cycle, &state, node);
-        if !verdict.fits() {
-            return verdict;
-        }
-    }
-    Verdict::Fit
 }
 
 /// Tells whether a scorer's column can be merged into one sum.

@@ -2,12 +2,14 @@
 //!
 //! A condition is written when its reason or its list of reason texts has changed; when only
 //! numbers have, at most once in [`Limits::retell`](super::Limits::retell). Each write carries the
-//! resourceVersion that it was decided on, so that it can't overwrite a bind's own condition.
+//! resourceVersion that it was decided on, so that it can't overwrite a bind's own condition. The
+//! pod's nomination goes with it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::framework::Op;
-use crate::types::{Condition, PodUid, Span, Text, Timestamp};
+use crate::snapshot::Cluster;
+use crate::types::{Condition, Pod, PodUid, Span, Text, Timestamp};
 
 use super::decision::{Decision, Notice, Urgency};
 use super::input::WriteResult;
@@ -30,10 +32,18 @@ struct Told {
     likeness: Likeness,
     /// What was written last, and when.
     written: Option<(Likeness, Timestamp)>,
-    in_flight: Option<Likeness>,
+    in_flight: Option<Sent>,
     /// When it is due; `None` while nothing is to be written.
     due: Option<Timestamp>,
     failures: u32,
+}
+
+/// A write that has no outcome yet.
+#[derive(Debug)]
+struct Sent {
+    likeness: Likeness,
+    condition: Condition,
+    resource_version: u64,
 }
 
 const RETRY_MAX: Span = Span::from_secs(60);
@@ -67,7 +77,9 @@ impl Engine {
     /// Wants the pod's condition to say this.
     pub(super) fn tell(&mut self, uid: &PodUid, condition: Condition, texts: Vec<Text>) {
         let likeness = (condition.reason.clone(), texts);
-        let on_object = self.cluster.pod(uid).and_then(|r| r.pod.unscheduled.clone());
+        let Some(record) = self.cluster.pod(uid) else { return };
+        let nominated = nomination_to_write(&self.cluster, &record.pod).is_some();
+        let on_object = &record.pod.unscheduled;
         let now = self.now;
         let told = self.tells.pods.entry(uid.clone()).or_insert_with(|| Told {
             wanted: condition.clone(),
@@ -81,6 +93,8 @@ impl Engine {
         told.likeness = likeness;
         let at = if told.in_flight.is_some() {
             None
+        } else if nominated {
+            Some(now)
         } else if on_object.as_ref() == Some(&told.wanted) {
             told.written = Some((told.likeness.clone(), now));
             None
@@ -107,36 +121,45 @@ impl Engine {
     }
 
     fn tell_now(&mut self, uid: &PodUid) {
-        if !may_be_placed(&self.cluster, uid) || self.planned(uid) {
+        // A pod with a place isn't told; one that waits for its victims is.
+        if !may_be_placed(&self.cluster, uid) {
             return;
         }
         let Some(record) = self.cluster.pod(uid) else { return };
+        let nominated_node = nomination_to_write(&self.cluster, &record.pod);
         let Some(told) = self.tells.pods.get_mut(uid) else { return };
-        if record.pod.unscheduled.as_ref() == Some(&told.wanted) {
+        if nominated_node.is_none() && record.pod.unscheduled.as_ref() == Some(&told.wanted) {
             told.written = Some((told.likeness.clone(), self.now));
             return;
         }
-        told.in_flight = Some(told.likeness.clone());
-        let op = Op::SetCondition {
-            pod: record.pod.reference(),
-            resource_version: record.pod.resource_version,
-            condition: told.wanted.clone(),
-            nominated_node: None,
-        };
+        let (condition, resource_version) = (told.wanted.clone(), record.pod.resource_version);
+        told.in_flight = Some(Sent {
+            likeness: told.likeness.clone(),
+            condition: condition.clone(),
+            resource_version,
+        });
+        let pod = record.pod.reference();
+        let op = Op::SetCondition { pod, resource_version, condition, nominated_node };
         self.send(op, Purpose::Tell { uid: uid.clone() }, Urgency::Status);
     }
 
     pub(super) fn tell_outcome(&mut self, uid: &PodUid, result: WriteResult) {
         let now = self.now;
+        let seen = self.cluster.pod(uid).map(|record| record.pod.resource_version);
         let Some(told) = self.tells.pods.get_mut(uid) else { return };
         let Some(sent) = told.in_flight.take() else { return };
         let retry = Span(1000u64.saturating_mul(1 << told.failures.min(6))).min(RETRY_MAX);
         let next = match result {
             WriteResult::Done(_) => {
                 told.failures = 0;
-                let changed = sent != told.likeness;
-                told.written = Some((sent, now));
-                changed.then_some(now)
+                let (likeness, condition) = (sent.likeness, sent.condition);
+                let next = if likeness != told.likeness {
+                    Some(now)
+                } else {
+                    (condition != told.wanted).then_some(now + self.setup.limits.retell)
+                };
+                told.written = Some((likeness, now));
+                next
             }
             WriteResult::Refused { code: 404, .. } => None,
             WriteResult::Refused { code, message } => {
@@ -145,9 +168,13 @@ impl Engine {
                 self.out.push_back(Decision::Notice(Notice::Odd { subject, message }));
                 Some(now + RETRY_MAX)
             }
-            WriteResult::Stale { .. }
-            | WriteResult::NotSent { .. }
-            | WriteResult::Unknown { .. } => {
+            WriteResult::Stale { .. } => {
+                told.failures = told.failures.saturating_add(1);
+                // The newer object is on its way, if it isn't here already.
+                let newer = seen.is_some_and(|seen| seen != sent.resource_version);
+                Some(if newer { now } else { now + RETRY_MAX })
+            }
+            WriteResult::NotSent { .. } | WriteResult::Unknown { .. } => {
                 told.failures = told.failures.saturating_add(1);
                 Some(now + retry)
             }
@@ -156,7 +183,7 @@ impl Engine {
     }
 
     /// A newer version of the pod was seen: a write that was stale can go out again, and a
-    /// condition that somebody overwrote is written again.
+    /// condition that somebody overwrote is written again, in its time.
     pub(super) fn tell_seen(&mut self, uid: &PodUid) {
         let Some(record) = self.cluster.pod(uid) else { return };
         let Some(told) = self.tells.pods.get_mut(uid) else { return };
@@ -164,12 +191,20 @@ impl Engine {
             return;
         }
         let same = record.pod.unscheduled.as_ref() == Some(&told.wanted);
-        if same {
-            self.tells.set_due(uid, None);
-        } else if told.failures > 0 {
-            told.failures = 0;
-            let now = self.now;
-            self.tells.set_due(uid, Some(now));
-        }
+        let next = match &told.written {
+            _ if same && nomination_to_write(&self.cluster, &record.pod).is_none() => None,
+            _ if told.failures > 0 => Some(self.now),
+            Some((_, at)) if told.due.is_none() => Some(*at + self.setup.limits.retell),
+            Some(_) | None => return,
+        };
+        told.failures = 0;
+        self.tells.set_due(uid, next);
     }
+}
+
+/// Returns what `status.nominatedNodeName` must become to say what the ledger says; `None` if it
+/// does already.
+fn nomination_to_write(cluster: &Cluster, pod: &Pod) -> Option<Text> {
+    let ours = cluster.nomination(&pod.uid).map(|node| &cluster.nodes().slot(node).name);
+    (ours != pod.nominated_node.as_ref()).then(|| ours.cloned().unwrap_or_default())
 }

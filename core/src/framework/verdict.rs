@@ -1,17 +1,39 @@
 //! The answers that plugins give. Not fitting is a value, never an error.
 
+use std::sync::Arc;
+
 use crate::snapshot::NodeIdx;
 use crate::types::{PodUid, Text, Timestamp};
 
 /// Why something does not fit, in kube-scheduler's words; one text per thing that is missing.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+///
+/// Cheap to clone: a plugin that turns away thousands of nodes makes it once.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Reason {
-    pub texts: Vec<Text>,
+    pub texts: Arc<[Text]>,
+}
+
+impl Default for Reason {
+    fn default() -> Reason {
+        Reason { texts: Arc::from([]) }
+    }
+}
+
+impl From<Vec<Text>> for Reason {
+    fn from(texts: Vec<Text>) -> Reason {
+        Reason { texts: Arc::from(texts) }
+    }
+}
+
+impl From<Text> for Reason {
+    fn from(text: Text) -> Reason {
+        Reason { texts: Arc::from([text]) }
+    }
 }
 
 impl Reason {
     pub fn of(text: &str) -> Reason {
-        Reason { texts: vec![Text::from(text)] }
+        Reason::from(Text::from(text))
     }
 }
 

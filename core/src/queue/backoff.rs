@@ -33,11 +33,27 @@ impl BackoffPolicy {
         Span(self.initial.0.saturating_mul(doubled).min(max))
     }
 
-    /// Returns when `entry` may be looked at again, cut down to a whole window.
+    /// Returns the start of the window in which the backoff of `entry` ends.
     pub fn expiry(&self, entry: &Entry) -> Timestamp {
-        let end = entry.enqueued + self.length(entry);
-        Timestamp(end.0 - end.0 % WINDOW_MS)
+        window_of(entry.enqueued + self.length(entry))
     }
+
+    /// Tells whether a backoff with this expiry is over: its window has passed. So it lasts at
+    /// least as long as [`BackoffPolicy::length`] says, and at most a window longer.
+    ///
+    /// Source: `isPodBackingoff` of upstream's backend/queue/backoff_queue.go.
+    pub fn over(expiry: Timestamp, now: Timestamp) -> bool {
+        expiry < window_of(now)
+    }
+
+    /// Returns the first moment at which [`BackoffPolicy::over`] holds.
+    pub fn end(expiry: Timestamp) -> Timestamp {
+        expiry + Span(WINDOW_MS)
+    }
+}
+
+fn window_of(time: Timestamp) -> Timestamp {
+    Timestamp(time.0 - time.0 % WINDOW_MS)
 }
 
 /// Integer square root, rounded down.
@@ -68,5 +84,16 @@ mod tests {
         assert_eq!(policy.length(&entry), Span::from_secs(10));
         entry.members = vec![PodUid::default(); 4];
         assert_eq!(policy.length(&entry), Span::from_secs(20));
+    }
+
+    #[test]
+    fn a_backoff_is_over_when_the_window_it_ends_in_has_passed() {
+        let mut entry = Entry::new(EntryId(1), PodUid::default(), 0, 0);
+        (entry.enqueued, entry.unschedulable_count) = (Timestamp(1_999), 1);
+        let expiry = BackoffPolicy::UPSTREAM.expiry(&entry);
+        assert_eq!(expiry, Timestamp(2_000));
+        assert!(!BackoffPolicy::over(expiry, Timestamp(2_999)));
+        assert!(BackoffPolicy::over(expiry, Timestamp(3_000)));
+        assert_eq!(BackoffPolicy::end(expiry), Timestamp(3_000));
     }
 }

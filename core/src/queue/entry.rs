@@ -24,7 +24,7 @@ pub enum Station {
 }
 
 /// Who turned an entry away.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rejection {
     /// Plugins that said Unschedulable or Unresolvable.
     pub plugins: Vec<&'static str>,

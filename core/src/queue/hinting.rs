@@ -23,7 +23,7 @@ pub enum Asked {
 /// The answers to one change, by class and plugin.
 pub(super) struct Answers<'a, 'b> {
     change: &'a Change,
-    known: BTreeMap<(u32, &'static str), Hint>,
+    known: BTreeMap<(u32, &'static str), Option<Hint>>,
     ask: &'a mut Ask<'b>,
 }
 
@@ -32,35 +32,55 @@ impl<'a, 'b> Answers<'a, 'b> {
         Answers { change, known: BTreeMap::new(), ask }
     }
 
-    /// Without a rejector (an error, or a bug) every change is worth another attempt.
+    /// Returns what `change` means to an entry that was turned away. Without a rejector (an error,
+    /// or a bug) every change is worth another attempt; so it is with one that registered for
+    /// nothing, since nobody knows what would help it.
     pub(super) fn of(&mut self, entry: &Entry) -> Asked {
         let rejection = &entry.rejection;
+        if matches!(self.change, Change::PodFreed { old, .. } if entry.members.contains(&old.uid)) {
+            // It gave back what it held itself: nothing is gained.
+            return Asked::Skip;
+        }
         if rejection.names().next().is_none() {
             return Asked::AfterBackoff;
         }
-        if rejection.pending.iter().any(|name| self.hint(entry, name) == Hint::Queue) {
+        if rejection.pending.iter().any(|name| self.may_help(entry, name)) {
             return Asked::Now;
         }
-        if rejection.plugins.iter().any(|name| self.hint(entry, name) == Hint::Queue) {
+        if rejection.plugins.iter().any(|name| self.may_help(entry, name)) {
             return Asked::AfterBackoff;
         }
         Asked::Skip
     }
 
-    pub(super) fn hint(&mut self, entry: &Entry, plugin: &'static str) -> Hint {
-        // A pod's own update concerns that pod, whatever its class.
-        let own = match self.change {
-            Change::PodUpdated { uid, .. } => entry.members.contains(uid),
-            _ => false,
-        };
-        let key = (entry.class, plugin);
-        if !own && let Some(known) = self.known.get(&key) {
+    /// Tells whether `change` may open the gate `plugin`. One that registered for nothing opens
+    /// only when its pod changes.
+    pub(super) fn opens(&mut self, entry: &Entry, plugin: &'static str) -> bool {
+        self.hint(entry, plugin) == Some(Hint::Queue)
+    }
+
+    fn may_help(&mut self, entry: &Entry, plugin: &'static str) -> bool {
+        self.hint(entry, plugin) != Some(Hint::Skip)
+    }
+
+    fn hint(&mut self, entry: &Entry, plugin: &'static str) -> Option<Hint> {
+        if concerns(self.change, entry) {
+            return (self.ask)(entry, plugin, self.change);
+        }
+        if let Some(known) = self.known.get(&(entry.class, plugin)) {
             return *known;
         }
-        let hint = (self.ask)(entry, plugin, self.change).unwrap_or(Hint::Skip);
-        if !own {
-            self.known.insert(key, hint);
-        }
+        let hint = (self.ask)(entry, plugin, self.change);
+        self.known.insert((entry.class, plugin), hint);
         hint
+    }
+}
+
+/// Tells whether a change is an update of a pod of the entry: it concerns that pod, whatever its
+/// class.
+fn concerns(change: &Change, entry: &Entry) -> bool {
+    match change {
+        Change::PodUpdated { uid, .. } => entry.members.contains(uid),
+        _ => false,
     }
 }

@@ -1,15 +1,17 @@
 //! The queues themselves.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::framework::{Hint, QueueOrdering, Ranked};
+use crate::framework::{QueueOrdering, Ranked};
 use crate::snapshot::{Change, Cluster};
 use crate::types::{PodUid, Span, Text, Timestamp};
 
 use super::backoff::BackoffPolicy;
 use super::entry::{Entry, EntryId, Rejection, Station};
 use super::hinting::{Answers, Ask, Asked};
+use super::in_flight::InFlight;
+use super::waiting::Waiting;
 
 /// How many entries stand where.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,6 +20,7 @@ pub struct QueueCounts {
     pub backoff: usize,
     pub unschedulable: usize,
     pub gated: usize,
+    /// Being looked at, or waiting for a permit; not those whose writes have begun.
     pub in_flight: usize,
 }
 
@@ -28,6 +31,10 @@ const LEFTOVER_PERIOD: Span = Span::from_secs(30);
 
 /// Expiry, then the queue's static order within a window.
 type BackoffKey = (Timestamp, Reverse<i32>, Timestamp, EntryId);
+/// What entries have in common that a change helps or doesn't: class and rejectors.
+type WaitKey = (u32, Rejection);
+/// Class and gate.
+type GateKey = (u32, &'static str);
 
 pub struct SchedulingQueue {
     entries: BTreeMap<EntryId, Entry>,
@@ -36,12 +43,9 @@ pub struct SchedulingQueue {
     ordering: Box<dyn QueueOrdering>,
     backoff: BTreeSet<BackoffKey>,
     error_backoff: BTreeSet<BackoffKey>,
-    unschedulable: BTreeSet<EntryId>,
-    gated: BTreeSet<EntryId>,
-    /// Position in `events` at which an entry was popped.
-    in_flight: BTreeMap<EntryId, u64>,
-    events: VecDeque<Change>,
-    first_event: u64,
+    unschedulable: Waiting<WaitKey>,
+    gated: Waiting<GateKey>,
+    in_flight: InFlight,
     policy: BackoffPolicy,
     leftover: Span,
     leftover_checked: Timestamp,
@@ -57,11 +61,9 @@ impl SchedulingQueue {
             ordering,
             backoff: BTreeSet::new(),
             error_backoff: BTreeSet::new(),
-            unschedulable: BTreeSet::new(),
-            gated: BTreeSet::new(),
-            in_flight: BTreeMap::new(),
-            events: VecDeque::new(),
-            first_event: 0,
+            unschedulable: Waiting::new(),
+            gated: Waiting::new(),
+            in_flight: InFlight::default(),
             policy,
             leftover: LEFTOVER,
             leftover_checked: Timestamp::default(),
@@ -124,54 +126,49 @@ impl SchedulingQueue {
     }
 
     pub fn set_class(&mut self, id: EntryId, class: u32) {
-        if let Some(entry) = self.entries.get_mut(&id) {
-            entry.class = class;
+        if self.entries.get(&id).is_some_and(|entry| entry.class != class) {
+            self.with_stations(id, |entry| entry.class = class);
         }
     }
 
     pub fn set_priority(&mut self, id: EntryId, priority: i32) {
-        self.with_queues(id, |entry| entry.priority = priority);
+        if self.entries.get(&id).is_some_and(|entry| entry.priority != priority) {
+            self.with_stations(id, |entry| entry.priority = priority);
+        }
     }
 
-    fn with_queues(&mut self, id: EntryId, change: impl FnOnce(&mut Entry)) {
-        let Some(station) = self.entries.get(&id).map(|entry| entry.station.clone()) else {
-            return;
-        };
-        self.leave_station(id);
-        let Some(entry) = self.entries.get_mut(&id) else { return };
-        change(entry);
-        let key = key(entry);
-        match station {
-            Station::Active => self.push_active(id),
-            Station::Backoff => {
-                self.backoff.insert(key);
-            }
-            Station::ErrorBackoff => {
-                self.error_backoff.insert(key);
-            }
-            Station::Unschedulable => {
-                self.unschedulable.insert(id);
-            }
-            Station::Gated { .. } => {
-                self.gated.insert(id);
-            }
-            Station::InFlight => {}
+    /// Some members of a group have their places for good: so many fewer make up the rest.
+    pub fn lower_min_member(&mut self, id: EntryId, by: usize) {
+        if let Some(entry) = self.entries.get_mut(&id) {
+            entry.min_member = entry.min_member.saturating_sub(by).max(1);
         }
+    }
+
+    /// Changes what an entry's place within its station depends on.
+    fn with_stations(&mut self, id: EntryId, change: impl FnOnce(&mut Entry)) {
+        self.leave_station(id);
+        if let Some(entry) = self.entries.get_mut(&id) {
+            change(entry);
+        }
+        self.enter_station(id);
     }
 
     /// Takes a pod out; its entry goes with its last member. Returns whether the entry is gone.
     pub fn remove_pod(&mut self, uid: &PodUid) -> bool {
         let Some(id) = self.of_pod.remove(uid) else { return false };
         let Some(entry) = self.entries.get_mut(&id) else { return false };
+        let led = entry.members.first() == Some(uid);
         entry.members.retain(|member| member != uid);
         if !entry.members.is_empty() {
+            if led {
+                // Orderings know the entry by its leader.
+                self.with_stations(id, |_| {});
+            }
             return false;
         }
         self.leave_station(id);
-        self.finish_in_flight(id);
-        if let Some(entry) = self.entries.remove(&id)
-            && let Some(group) = entry.group
-        {
+        self.in_flight.finish(id);
+        if let Some(group) = self.entries.remove(&id).and_then(|entry| entry.group) {
             self.of_group.remove(&group);
         }
         true
@@ -180,13 +177,13 @@ impl SchedulingQueue {
     /// Puts an entry into the active queue, or behind a gate.
     pub fn admit(&mut self, id: EntryId, gate: Option<&'static str>, now: Timestamp) {
         self.leave_station(id);
-        self.finish_in_flight(id);
+        self.in_flight.finish(id);
         let Some(entry) = self.entries.get_mut(&id) else { return };
         entry.enqueued = now;
         match gate {
             Some(plugin) => {
                 entry.station = Station::Gated { plugin };
-                self.gated.insert(id);
+                self.enter_station(id);
             }
             None => self.activate(id, now),
         }
@@ -196,7 +193,7 @@ impl SchedulingQueue {
         let Some(entry) = self.entries.get_mut(&id) else { return };
         entry.station = Station::Active;
         entry.first_active.get_or_insert(now);
-        self.push_active(id);
+        self.enter_station(id);
     }
 
     fn push_active(&mut self, id: EntryId) {
@@ -214,23 +211,25 @@ impl SchedulingQueue {
     /// rejection is taken early.
     pub fn pop(&mut self, cluster: &Cluster, now: Timestamp) -> Option<EntryId> {
         self.flush_backoff(now);
-        let id = match self.ordering.pop(cluster) {
-            Some(id) => EntryId(id),
-            None => self.backoff.pop_first()?.3,
-        };
-        let entry = self.entries.get_mut(&id)?;
-        entry.station = Station::InFlight;
-        entry.attempts = entry.attempts.saturating_add(1);
-        entry.first_active.get_or_insert(now);
-        entry.rejection = Rejection::default();
-        self.in_flight.insert(id, self.first_event + self.events.len() as u64);
-        Some(id)
+        loop {
+            let id = match self.ordering.pop(cluster) {
+                Some(id) => EntryId(id),
+                None => self.backoff.pop_first()?.3,
+            };
+            // An ordering that hands out what it was told to forget is not to stop the others.
+            let Some(entry) = self.entries.get_mut(&id) else { continue };
+            entry.station = Station::InFlight;
+            entry.attempts = entry.attempts.saturating_add(1);
+            entry.first_active.get_or_insert(now);
+            entry.rejection = Rejection::default();
+            self.in_flight.begin(id);
+            return Some(id);
+        }
     }
 
     /// The entry was turned away by plugins. What happened while it was looked at counts.
     pub fn reject(&mut self, id: EntryId, rejection: Rejection, now: Timestamp, ask: &mut Ask<'_>) {
-        let missed = self.missed(id);
-        self.finish_in_flight(id);
+        let missed = self.in_flight.end_with_events(id);
         let Some(entry) = self.entries.get_mut(&id) else { return };
         entry.unschedulable_count = entry.unschedulable_count.saturating_add(1);
         entry.consecutive_errors = 0;
@@ -239,95 +238,111 @@ impl SchedulingQueue {
         let entry = entry.clone();
         let asked = missed.iter().map(|change| Answers::new(change, ask).of(&entry));
         match asked.min() {
-            None | Some(Asked::Skip) => self.park(id),
+            None | Some(Asked::Skip) => self.put(id, Station::Unschedulable),
             Some(asked) => self.requeue(id, asked, now),
         }
     }
 
     /// An error, not a rejection: it waits in the backoff queue that is never taken early.
     pub fn fail(&mut self, id: EntryId, now: Timestamp) {
-        self.finish_in_flight(id);
+        self.leave_station(id);
+        self.in_flight.finish(id);
         let Some(entry) = self.entries.get_mut(&id) else { return };
         entry.consecutive_errors = entry.consecutive_errors.saturating_add(1);
         entry.rejection = Rejection::default();
         entry.enqueued = now;
-        entry.station = Station::ErrorBackoff;
         entry.backoff_until = self.policy.expiry(entry);
-        let key = key(entry);
-        self.error_backoff.insert(key);
+        self.put(id, Station::ErrorBackoff);
     }
 
-    fn park(&mut self, id: EntryId) {
+    /// Puts an entry that stands nowhere to its station.
+    fn put(&mut self, id: EntryId, station: Station) {
         if let Some(entry) = self.entries.get_mut(&id) {
-            entry.station = Station::Unschedulable;
-            self.unschedulable.insert(id);
+            entry.station = station;
+            self.enter_station(id);
         }
     }
 
     fn requeue(&mut self, id: EntryId, asked: Asked, now: Timestamp) {
         let Some(entry) = self.entries.get_mut(&id) else { return };
         entry.backoff_until = self.policy.expiry(entry);
-        let key = key(entry);
-        if asked == Asked::Now || key.0 <= now {
+        let over = self.policy.length(entry) == Span::ZERO
+            || BackoffPolicy::over(entry.backoff_until, now);
+        if asked == Asked::Now || over {
             entry.enqueued = now;
             self.activate(id, now);
         } else {
-            entry.station = Station::Backoff;
-            self.backoff.insert(key);
+            self.put(id, Station::Backoff);
         }
     }
 
-    fn missed(&self, id: EntryId) -> Vec<Change> {
-        let Some(from) = self.in_flight.get(&id) else { return Vec::new() };
-        let skip = from.saturating_sub(self.first_event) as usize;
-        self.events.iter().skip(skip).cloned().collect()
-    }
-
-    /// The entry is no longer looked at: changes from now on don't concern its last attempt.
+    /// The entry's attempt has come to an end: changes from now on don't concern it.
     pub fn finish_in_flight(&mut self, id: EntryId) {
-        self.in_flight.remove(&id);
-        let oldest = self.in_flight.values().min().copied();
-        let end = self.first_event + self.events.len() as u64;
-        let keep_from = oldest.unwrap_or(end);
-        while self.first_event < keep_from && self.events.pop_front().is_some() {
-            self.first_event += 1;
-        }
+        self.in_flight.finish(id);
     }
 
     /// Wakes whom `change` may help. Returns the gated entries whose gate should be asked again.
+    /// Cost: one question for each class that waits, then for each entry that is woken.
     pub fn on_change(
         &mut self,
         change: &Change,
         now: Timestamp,
         ask: &mut Ask<'_>,
     ) -> Vec<EntryId> {
-        if !self.in_flight.is_empty() {
-            self.events.push_back(change.clone());
-        }
+        self.in_flight.record(change);
         let mut answers = Answers::new(change, ask);
-        let mut woken = Vec::new();
-        for id in &self.unschedulable {
-            if let Some(entry) = self.entries.get(id) {
-                match answers.of(entry) {
-                    Asked::Skip => {}
-                    asked => woken.push((*id, asked)),
-                }
-            }
-        }
-        let mut reopened = Vec::new();
-        for id in &self.gated {
-            if let Some(entry) = self.entries.get(id)
-                && let Station::Gated { plugin } = entry.station
-                && answers.hint(entry, plugin) == Hint::Queue
-            {
-                reopened.push(*id);
-            }
-        }
-        for (id, asked) in woken {
-            self.unschedulable.remove(&id);
+        let own = match change {
+            Change::PodUpdated { uid, .. } => self.of_pod.get(uid).copied(),
+            Change::PodFreed { old, .. } => self.of_pod.get(&old.uid).copied(),
+            _ => None,
+        };
+        for (id, asked) in self.woken(&mut answers, own) {
+            self.leave_station(id);
             self.requeue(id, asked, now);
         }
+        self.reopened(&mut answers, own)
+    }
+
+    fn woken(&self, answers: &mut Answers<'_, '_>, own: Option<EntryId>) -> Vec<(EntryId, Asked)> {
+        let mut woken = Vec::new();
+        for (_, ids) in self.unschedulable.groups() {
+            let Some(entry) = self.speaker(ids, own) else { continue };
+            let asked = answers.of(entry);
+            if asked != Asked::Skip {
+                woken.extend(ids.iter().filter(|id| Some(**id) != own).map(|id| (*id, asked)));
+            }
+        }
+        if let Some(entry) = own.and_then(|id| self.entries.get(&id))
+            && entry.station == Station::Unschedulable
+        {
+            let asked = answers.of(entry);
+            woken.extend((asked != Asked::Skip).then_some((entry.id, asked)));
+        }
+        woken.sort_unstable();
+        woken
+    }
+
+    fn reopened(&self, answers: &mut Answers<'_, '_>, own: Option<EntryId>) -> Vec<EntryId> {
+        let mut reopened = Vec::new();
+        for ((_, plugin), ids) in self.gated.groups() {
+            if self.speaker(ids, own).is_some_and(|entry| answers.opens(entry, plugin)) {
+                reopened.extend(ids.iter().copied().filter(|id| Some(*id) != own));
+            }
+        }
+        if let Some(entry) = own.and_then(|id| self.entries.get(&id))
+            && let Station::Gated { plugin } = entry.station
+            && answers.opens(entry, plugin)
+        {
+            reopened.push(entry.id);
+        }
+        reopened.sort_unstable();
         reopened
+    }
+
+    /// Returns an entry to ask on behalf of a group, not the one that changed itself.
+    fn speaker(&self, ids: &BTreeSet<EntryId>, own: Option<EntryId>) -> Option<&Entry> {
+        let id = ids.iter().find(|id| Some(**id) != own)?;
+        self.entries.get(id)
     }
 
     /// Moves what has backed off, and what has waited longer than [`LEFTOVER`].
@@ -338,14 +353,11 @@ impl SchedulingQueue {
         }
         self.leftover_checked = now;
         let overdue = |entry: &Entry| now.since(entry.enqueued) > self.leftover;
-        let ids: Vec<EntryId> = self
-            .unschedulable
-            .iter()
-            .copied()
-            .filter(|id| self.entries.get(id).is_some_and(overdue))
-            .collect();
+        let waits_long = |id: &EntryId| self.entries.get(id).is_some_and(overdue);
+        let mut ids: Vec<EntryId> = self.unschedulable.ids().filter(waits_long).collect();
+        ids.sort_unstable();
         for id in ids {
-            self.unschedulable.remove(&id);
+            self.leave_station(id);
             self.requeue(id, Asked::AfterBackoff, now);
         }
     }
@@ -357,7 +369,9 @@ impl SchedulingQueue {
     }
 
     fn flush_backoff(&mut self, now: Timestamp) {
-        let due = |queue: &BTreeSet<BackoffKey>| queue.first().is_some_and(|key| key.0 < now);
+        let due = |queue: &BTreeSet<BackoffKey>| {
+            queue.first().is_some_and(|key| BackoffPolicy::over(key.0, now))
+        };
         while due(&self.backoff) {
             if let Some(key) = self.backoff.pop_first() {
                 self.activate(key.3, now);
@@ -372,12 +386,30 @@ impl SchedulingQueue {
 
     /// Returns when [`SchedulingQueue::flush`] has something to do next.
     pub fn next_wakeup(&self) -> Option<(Timestamp, &'static str)> {
-        let after = |key: &BackoffKey| key.0 + Span(1);
-        let backoff = self.backoff.first().map(|key| (after(key), "a backoff ends"));
-        let errors = self.error_backoff.first().map(|key| (after(key), "a backoff ends"));
-        let leftover = (!self.unschedulable.is_empty())
+        let end = |key: &BackoffKey| (BackoffPolicy::end(key.0), "a backoff ends");
+        let backoff = self.backoff.first().map(end);
+        let errors = self.error_backoff.first().map(end);
+        let leftover = (self.unschedulable.len() > 0)
             .then(|| (self.leftover_checked + LEFTOVER_PERIOD, "unschedulable pods are flushed"));
         [backoff, errors, leftover].into_iter().flatten().min()
+    }
+
+    fn enter_station(&mut self, id: EntryId) {
+        let Some(entry) = self.entries.get(&id) else { return };
+        match &entry.station {
+            Station::Active => self.push_active(id),
+            Station::Backoff => {
+                self.backoff.insert(key(entry));
+            }
+            Station::ErrorBackoff => {
+                self.error_backoff.insert(key(entry));
+            }
+            Station::Unschedulable => {
+                self.unschedulable.insert((entry.class, entry.rejection.clone()), id);
+            }
+            Station::Gated { plugin } => self.gated.insert((entry.class, *plugin), id),
+            Station::InFlight => {}
+        }
     }
 
     fn leave_station(&mut self, id: EntryId) {
@@ -393,11 +425,9 @@ impl SchedulingQueue {
                 self.error_backoff.remove(&key(entry));
             }
             Station::Unschedulable => {
-                self.unschedulable.remove(&id);
+                self.unschedulable.remove(&(entry.class, entry.rejection.clone()), id);
             }
-            Station::Gated { .. } => {
-                self.gated.remove(&id);
-            }
+            Station::Gated { plugin } => self.gated.remove(&(entry.class, *plugin), id),
             Station::InFlight => {}
         }
     }

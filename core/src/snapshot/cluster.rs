@@ -200,12 +200,15 @@ impl Cluster {
     }
 
     /// Notes that `uid` waits for `node` (victims are leaving): pods of its priority or below see
-    /// the place as taken.
-    pub fn nominate(&mut self, uid: &PodUid, node: NodeIdx) {
-        if self.nominated.insert(uid.clone(), node) == Some(node) {
-            return;
+    /// the place as taken. Returns what it changed: the pod may have been nominated elsewhere.
+    pub fn nominate(&mut self, uid: &PodUid, node: NodeIdx) -> Vec<Change> {
+        if self.nominated.get(uid) == Some(&node) {
+            return Vec::new();
         }
+        let changes = self.unnominate(uid);
+        self.nominated.insert(uid.clone(), node);
         self.nominations.entry(node).or_default().insert(uid.clone());
+        changes
     }
 
     /// Takes back a nomination. Returns what it changed: for pods of its priority or below, the

@@ -14,7 +14,9 @@ use super::nodes::NodeIdx;
 #[derive(Clone, Debug)]
 pub enum ClusterEvent {
     NodeApplied(Node),
-    NodeDeleted { name: Text },
+    /// With a UID, a node of that name with another one stays: the event is late or repeated.
+    /// Without, whichever node has the name is gone.
+    NodeDeleted { name: Text, uid: Text },
     PodApplied(Box<Pod>),
     PodDeleted { uid: PodUid },
     NamespaceApplied(Namespace),

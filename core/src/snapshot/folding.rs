@@ -16,7 +16,15 @@ impl Cluster {
     pub fn fold(&mut self, event: ClusterEvent) -> Vec<Change> {
         match event {
             ClusterEvent::NodeApplied(node) => self.apply_node(node),
-            ClusterEvent::NodeDeleted { name } => self.delete_node(&name),
+            ClusterEvent::NodeDeleted { name, uid } => {
+                // A UID that is not known yet must not come back either.
+                self.gone.insert(&uid);
+                let known = self.nodes.index(&name).and_then(|idx| self.nodes.node(idx));
+                match known {
+                    Some(node) if uid.is_empty() || node.uid == uid => self.delete_node(&name),
+                    Some(_) | None => Vec::new(),
+                }
+            }
             ClusterEvent::PodApplied(pod) => self.apply_pod(*pod),
             ClusterEvent::PodDeleted { uid } => self.delete_pod(&uid),
             ClusterEvent::NamespaceApplied(namespace) => {
@@ -221,8 +229,7 @@ impl Cluster {
         let aspects = PodAspects::between(&old, &pod);
         let nomination_moved = old.nominated_node != pod.nominated_node || was != place;
         self.pods.insert(uid.clone(), PodRecord { pod, place });
-        let mut changes =
-            if nomination_moved { self.follow_nomination(&uid) } else { Vec::new() };
+        let mut changes = if nomination_moved { self.follow_nomination(&uid) } else { Vec::new() };
         match (was, place) {
             (Place::Nowhere, Place::Bound(node)) | (Place::Assumed(_), Place::Bound(node)) => {
                 changes.push(Change::PodBound { uid: uid.clone(), node });
@@ -284,14 +291,10 @@ impl Cluster {
             (Place::Nowhere, Some(name)) if !record.pod.finished() => Some(self.nodes.enter(name)),
             _ => None,
         };
-        if wanted.is_some() && wanted == self.nominated.get(uid).copied() {
-            return Vec::new();
+        match wanted {
+            Some(node) => self.nominate(uid, node),
+            None => self.unnominate(uid),
         }
-        let changes = self.unnominate(uid);
-        if let Some(node) = wanted {
-            self.nominate(uid, node);
-        }
-        changes
     }
 }
 

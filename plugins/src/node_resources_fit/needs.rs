@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use berth_core::framework::{Reason, Verdict};
+use berth_core::framework::Verdict;
 use berth_core::snapshot::nodes::Nodes;
 use berth_core::snapshot::{NodeIdx, ResourceId};
 use berth_core::types::resources::is_extended;
@@ -76,8 +76,8 @@ impl Needs {
         }
         match (texts.is_empty(), unresolvable) {
             (true, _) => Verdict::Fit,
-            (false, true) => Verdict::Unresolvable(Reason { texts }),
-            (false, false) => Verdict::Unschedulable(Reason { texts }),
+            (false, true) => Verdict::Unresolvable(texts.into()),
+            (false, false) => Verdict::Unschedulable(texts.into()),
         }
     }
 

@@ -1,36 +1,64 @@
-//! One pass over the nodes: which domain each is in, and how many selected pods each domain holds.
+//! Which domain each node is in, and how many selected pods each domain holds.
+//!
+//! The first part moves only with the nodes' labels and taints ([`Layout`]) and is kept from cycle
+//! to cycle; the second ([`Domains`]) moves with every pod and is one pass over integers.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use berth_core::framework::Cycle;
-use berth_core::snapshot::{Cluster, CountColumn, CountQuery, NodeIdx};
+use berth_core::framework::{Cycle, CycleState};
+use berth_core::snapshot::{Cluster, CountColumn, CountQuery, IndexRef, NodeIdx, Version};
 use berth_core::types::{Node, Pod, Text};
 
 use crate::shared::{first_untolerated, node_matches, taints};
 
 use super::constraints::Constraint;
 
+/// A node lacks the label; it is in the domain of the empty value, as upstream's map look-up has
+/// it.
+const UNLABELED: u32 = 1 << 31;
+/// The node counts for the constraint.
+const COUNTS: u32 = 1 << 30;
+const DOMAIN: u32 = COUNTS - 1;
+
 /// The domains of one topology key: the values of that label.
-#[derive(Debug, Default)]
-pub(super) struct Domains {
-    /// Dense id of each node's domain. A node without the label is in the domain of the empty
-    /// value, as upstream's map look-up has it, with the bit [`UNLABELED`] set.
+#[derive(Debug)]
+pub(super) struct Layout {
+    /// By node: dense id of its domain, with [`UNLABELED`] and [`COUNTS`].
     of_node: Vec<u32>,
+    /// Every domain id is below it.
+    capacity: usize,
+}
+
+/// The layouts of all constraints of a class, as of one version of labels and taints.
+struct Layouts {
+    version: Version,
+    all: Arc<[Layout]>,
+}
+
+/// A layout with the number of selected pods in each domain.
+#[derive(Debug)]
+pub(super) struct Domains {
+    layouts: Arc<[Layout]>,
+    constraint: usize,
     /// Selected pods by domain; None where no node of the domain counts.
     counts: Vec<Option<i64>>,
 }
 
-const UNLABELED: u32 = 1 << 31;
-
 impl Domains {
+    fn layout(&self) -> &Layout {
+        &self.layouts[self.constraint]
+    }
+
     /// Returns the node's domain, `None` if it lacks the label.
     pub(super) fn of(&self, node: NodeIdx) -> Option<u32> {
-        self.of_node.get(node.at()).copied().filter(|domain| domain & UNLABELED == 0)
+        let domain = self.layout().of_node.get(node.at()).copied()?;
+        (domain & UNLABELED == 0).then_some(domain & DOMAIN)
     }
 
     /// Returns the node's domain, that of the empty value if it lacks the label.
     pub(super) fn of_any(&self, node: NodeIdx) -> Option<u32> {
-        self.of_node.get(node.at()).map(|domain| domain & !UNLABELED)
+        self.layout().of_node.get(node.at()).map(|domain| domain & DOMAIN)
     }
 
     /// Returns how many selected pods the domain's counted nodes hold.
@@ -52,62 +80,94 @@ impl Domains {
     pub(super) fn capacity(&self) -> usize {
         self.counts.len()
     }
-
-    fn add(&mut self, domain: u32, pods: i64) {
-        if let Some(count) = self.counts.get_mut(domain as usize) {
-            *count = Some(count.unwrap_or(0).saturating_add(pods));
-        }
-    }
 }
 
 /// Counts the domains of each constraint, in their order.
 ///
 /// A node counts for a constraint if it passes the constraint's two inclusion policies and, with
-/// `all_keys`, has the keys of all constraints. Cost: O(nodes · constraints) label look-ups.
-pub(super) fn survey(cycle: Cycle<'_>, constraints: &[Constraint], all_keys: bool) -> Vec<Domains> {
+/// `all_keys`, has the keys of all constraints. Layouts are kept under `key` in `state`.
+/// Cost: O(nodes · constraints) integer steps; label look-ups only when labels or taints moved.
+pub(super) fn survey(
+    cycle: Cycle<'_>,
+    constraints: &[Constraint],
+    all_keys: bool,
+    state: &mut CycleState,
+    key: &'static str,
+) -> Vec<Domains> {
+    let version = cycle.cluster.index_version(&IndexRef::Topology);
+    let kept = state.kept::<Layouts>(key).filter(|kept| kept.version == version);
+    let layouts = match kept {
+        Some(kept) => kept.all.clone(),
+        None => {
+            let all: Arc<[Layout]> = lay_out(cycle, constraints, all_keys).into();
+            state.put(key, Layouts { version, all: all.clone() });
+            all
+        }
+    };
+    let count = |(constraint, asked): (usize, &Constraint)| {
+        let counter = Counter::of(cycle.cluster, asked.query(&cycle.pod.namespace));
+        let counts = count(&layouts[constraint], &counter);
+        Domains { layouts: layouts.clone(), constraint, counts }
+    };
+    constraints.iter().enumerate().map(count).collect()
+}
+
+fn count(layout: &Layout, counter: &Counter<'_>) -> Vec<Option<i64>> {
+    let mut counts = vec![None; layout.capacity];
+    for (at, domain) in layout.of_node.iter().enumerate() {
+        if domain & COUNTS != 0
+            && let Some(count) = counts.get_mut((domain & DOMAIN) as usize)
+        {
+            let pods = counter.on(NodeIdx(at as u32));
+            *count = Some(count.unwrap_or(0i64).saturating_add(pods));
+        }
+    }
+    counts
+}
+
+fn lay_out(cycle: Cycle<'_>, constraints: &[Constraint], all_keys: bool) -> Vec<Layout> {
     let cluster = cycle.cluster;
-    let mut surveys: Vec<Survey<'_>> =
-        constraints.iter().map(|constraint| Survey::new(cycle, constraint)).collect();
+    let mut plans: Vec<Draft<'_>> =
+        constraints.iter().map(|constraint| Draft::new(cycle, constraint)).collect();
     for (idx, node) in cluster.nodes().iter() {
         let mut has_all = true;
-        for survey in &mut surveys {
-            has_all &= survey.enter(idx, node);
+        for plan in &mut plans {
+            has_all &= plan.enter(idx, node);
         }
         if all_keys && !has_all {
             continue;
         }
         let mut inclusion = Inclusion { pod: cycle.pod, node, affinity: None, taints: None };
-        for survey in &mut surveys {
-            if inclusion.passes(survey.constraint) {
-                survey.count(idx);
+        for plan in &mut plans {
+            if inclusion.passes(plan.constraint) {
+                plan.of_node[idx.at()] |= COUNTS;
             }
         }
     }
-    surveys.into_iter().map(|survey| survey.domains).collect()
+    let done = |draft: Draft<'_>| Layout { of_node: draft.of_node, capacity: draft.next as usize };
+    plans.into_iter().map(done).collect()
 }
 
-struct Survey<'a> {
+struct Draft<'a> {
     cluster: &'a Cluster,
     constraint: &'a Constraint,
-    counter: Counter<'a>,
     ids: BTreeMap<&'a str, u32>,
     /// Ids from here on are given out one by one.
     next: u32,
-    domains: Domains,
+    of_node: Vec<u32>,
 }
 
-impl<'a> Survey<'a> {
-    fn new(cycle: Cycle<'a>, constraint: &'a Constraint) -> Survey<'a> {
+impl<'a> Draft<'a> {
+    fn new(cycle: Cycle<'a>, constraint: &'a Constraint) -> Draft<'a> {
         let capacity = cycle.cluster.nodes().capacity();
         // Hosts are named by node indices, others in order of appearance.
         let reserved = if constraint.by_hostname() { capacity } else { 0 };
-        Survey {
+        Draft {
             cluster: cycle.cluster,
             constraint,
-            counter: Counter::of(cycle.cluster, constraint.query(&cycle.pod.namespace)),
             ids: BTreeMap::new(),
             next: reserved as u32,
-            domains: Domains { of_node: vec![UNLABELED; capacity], counts: vec![None; reserved] },
+            of_node: vec![UNLABELED; capacity],
         }
     }
 
@@ -118,7 +178,7 @@ impl<'a> Survey<'a> {
             Some(value) => self.id(idx, node, value),
             None => self.id_by_value("") | UNLABELED,
         };
-        self.domains.of_node[idx.at()] = domain;
+        self.of_node[idx.at()] = domain;
         value.is_some()
     }
 
@@ -137,20 +197,12 @@ impl<'a> Survey<'a> {
     }
 
     fn id_by_value(&mut self, value: &'a str) -> u32 {
-        let Survey { ids, next, domains, .. } = self;
+        let Draft { ids, next, .. } = self;
         *ids.entry(value).or_insert_with(|| {
             let id = *next;
             *next += 1;
-            domains.counts.push(None);
             id
         })
-    }
-
-    fn count(&mut self, idx: NodeIdx) {
-        let pods = self.counter.on(idx);
-        if let Some(domain) = self.domains.of_any(idx) {
-            self.domains.add(domain, pods);
-        }
     }
 }
 

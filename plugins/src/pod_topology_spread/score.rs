@@ -7,7 +7,7 @@ use berth_core::snapshot::NodeIdx;
 
 use super::constraints::{Constraint, Hardness};
 use super::domains::{Counter, Domains, survey};
-use super::{PodTopologySpread, SCORE_STATE};
+use super::{PodTopologySpread, SCORE_LAYOUT, SCORE_STATE};
 
 const SCORE_MAX: i64 = 100;
 /// Raw scores are 0 or more.
@@ -38,7 +38,8 @@ impl PreScore for PodTopologySpread {
             return PreScoreAnswer::Skip;
         }
         let all_keys = self.scores_need_all_keys(cycle.pod);
-        state.put(SCORE_STATE, raw_scores(cycle, &constraints, feasible, all_keys));
+        let raw = raw_scores(cycle, &constraints, feasible, all_keys, state);
+        state.put(SCORE_STATE, raw);
         PreScoreAnswer::Continue
     }
 }
@@ -89,8 +90,9 @@ fn raw_scores(
     constraints: &[Constraint],
     feasible: &NodeSet,
     all_keys: bool,
+    state: &mut CycleState,
 ) -> Raw {
-    let surveys = survey(cycle, constraints, all_keys);
+    let surveys = survey(cycle, constraints, all_keys, state, SCORE_LAYOUT);
     let ignored = |node: NodeIdx| all_keys && surveys.iter().any(|s| s.of(node).is_none());
     let scored: Vec<NodeIdx> = feasible.iter().filter(|node| !ignored(*node)).collect();
     let terms: Vec<Term<'_>> = constraints

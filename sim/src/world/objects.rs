@@ -69,7 +69,7 @@ impl Key {
             ClusterEvent::PodApplied(pod) => global(Kind::Pods, &pod.uid.0),
             ClusterEvent::PodDeleted { uid } => global(Kind::Pods, &uid.0),
             ClusterEvent::NodeApplied(node) => global(Kind::Nodes, &node.name),
-            ClusterEvent::NodeDeleted { name } => global(Kind::Nodes, name),
+            ClusterEvent::NodeDeleted { name, .. } => global(Kind::Nodes, name),
             ClusterEvent::NamespaceApplied(namespace) => global(Kind::Namespaces, &namespace.name),
             ClusterEvent::NamespaceDeleted { name } => global(Kind::Namespaces, name),
             ClusterEvent::SelectorOwnerApplied(owner) => {
@@ -99,7 +99,7 @@ fn owner_name(kind: berth_core::types::workload::SelectorKind, name: &Text) -> T
 }
 
 /// Tells whether the event says that its object is gone.
-pub(super) fn deletes(event: &ClusterEvent) -> bool {
+pub(crate) fn deletes(event: &ClusterEvent) -> bool {
     match event {
         ClusterEvent::PodDeleted { .. }
         | ClusterEvent::NodeDeleted { .. }
@@ -141,7 +141,9 @@ pub(super) fn with_version(event: ClusterEvent, version: u64) -> ClusterEvent {
 pub(crate) fn deletion_of(event: &ClusterEvent) -> ClusterEvent {
     match event {
         ClusterEvent::PodApplied(pod) => ClusterEvent::PodDeleted { uid: pod.uid.clone() },
-        ClusterEvent::NodeApplied(node) => ClusterEvent::NodeDeleted { name: node.name.clone() },
+        ClusterEvent::NodeApplied(node) => {
+            ClusterEvent::NodeDeleted { name: node.name.clone(), uid: node.uid.clone() }
+        }
         ClusterEvent::NamespaceApplied(namespace) => {
             ClusterEvent::NamespaceDeleted { name: namespace.name.clone() }
         }

@@ -8,7 +8,10 @@ use berth_core::types::resources::CPU;
 /// `gpu.intel.com/i915`.
 pub(super) fn is_gpu(name: &str) -> bool {
     let Some((domain, kind)) = name.split_once('/') else { return false };
-    kind == "gpu" || kind.starts_with("gpu.") || kind.starts_with("mig-") || domain.starts_with("gpu.")
+    kind == "gpu"
+        || kind.starts_with("gpu.")
+        || kind.starts_with("mig-")
+        || domain.starts_with("gpu.")
 }
 
 /// Returns the GPU resources of `resources`, whole GPUs first.
@@ -20,7 +23,12 @@ pub(super) fn gpus(resources: &Resources) -> Vec<(&str, i64)> {
 
 /// Number of GPUs and parts of them.
 pub(super) fn n_gpus(resources: &Resources) -> i64 {
-    gpus(resources).iter().fold(0, |sum, (_, amount)| sum.saturating_add(*amount))
+    sum(gpus(resources).into_iter().map(|(_, amount)| amount))
+}
+
+/// Adds up; absurd amounts end at the largest number.
+pub(super) fn sum(amounts: impl Iterator<Item = i64>) -> i64 {
+    amounts.fold(0, i64::saturating_add)
 }
 
 /// Tells whether a GPU resource counts parts of GPUs.
@@ -52,7 +60,8 @@ mod tests {
 
     #[test]
     fn gpus_are_known_by_their_names() {
-        for name in ["nvidia.com/gpu", "amd.com/gpu", "nvidia.com/mig-1g.10gb", "gpu.intel.com/xe"] {
+        for name in ["nvidia.com/gpu", "amd.com/gpu", "nvidia.com/mig-1g.10gb", "gpu.intel.com/xe"]
+        {
             assert!(is_gpu(name), "{name}");
         }
         for name in ["cpu", "memory", "rdma/shared_dev", "hugepages-2Mi"] {

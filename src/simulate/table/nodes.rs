@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use berth_core::types::resources::CPU;
-use berth_core::types::{Node, Pod, Resources};
+use berth_core::types::{Node, Pod, Resources, Taint, TaintEffect};
 
-use super::amounts::{gpus, is_part, label, n_gpus, shown};
+use super::amounts::{gpus, is_part, label, n_gpus, shown, sum};
 use super::paint::{Paint, Piece, Style, cells, cut, joined, padded, plain, width, wrap};
-use super::words::counted;
+use super::words::{counted, counted_i64};
 use super::{View, WIDTH};
 
 const NAME_MAX: usize = 40;
@@ -16,15 +16,12 @@ const LINES_MAX: usize = 4;
 /// Cells of a CPU bar: CPUs are too many for one each.
 const CPU_CELLS: i64 = 8;
 
-/// Labels that name a node's pool, the first one that is there counts.
-const POOL_LABELS: [&str; 6] = [
-    "cloud.google.com/gke-nodepool",
-    "eks.amazonaws.com/nodegroup",
-    "kubernetes.azure.com/agentpool",
-    "karpenter.sh/nodepool",
-    "node.kubernetes.io/pool",
-    "nvidia.com/gpu.product",
-];
+/// Last parts of the labels that name a node's pool, such as `cloud.google.com/gke-nodepool`.
+const POOL_LABELS: [&str; 6] =
+    ["agentpool", "gke-nodepool", "node-pool", "nodegroup", "nodepool", "pool"];
+
+/// The label that NVIDIA's feature discovery puts on GPU nodes.
+const PRODUCT: &str = "nvidia.com/gpu.product";
 
 /// A node with what is used of it.
 pub(super) struct Usage<'a> {
@@ -74,20 +71,24 @@ pub(super) fn usages<'a>(view: &View<'a>) -> Vec<Usage<'a>> {
         usage.pods.push((pod, now));
     }
     for usage in &mut usages {
-        usage.pods.sort_by_cached_key(|(pod, now)| {
-            (*now, pod.namespace.clone(), natural(&pod.name))
-        });
+        usage
+            .pods
+            .sort_by_cached_key(|(pod, now)| (*now, pod.namespace.clone(), natural(&pod.name)));
     }
     usages
 }
 
 fn pool(node: &Node) -> String {
-    let labelled = POOL_LABELS.iter().find_map(|key| node.labels.get(key));
+    let names_pool =
+        |key: &str| key.rsplit_once('/').is_some_and(|(_, name)| POOL_LABELS.contains(&name));
+    let labelled = node.labels.iter().find(|(key, _)| names_pool(key)).map(|(_, value)| value);
+    let labelled = labelled.or_else(|| node.labels.value(PRODUCT)).filter(|name| !name.is_empty());
     match labelled {
         Some(name) => plain(name),
         None => match gpus(&node.allocatable).first() {
-            Some((name, amount)) => format!("{amount} × {}", plain(name)),
-            None => "no GPUs".to_owned(),
+            Some((name, amount)) if label(name).is_empty() => counted_i64(*amount, "GPU") + " each",
+            Some((name, amount)) => format!("{amount} {} each", plain(label(name))),
+            None => "without GPUs".to_owned(),
         },
     }
 }
@@ -179,8 +180,9 @@ pub(super) fn lines(usages: &[Usage<'_>], paint: Paint) -> Vec<String> {
     let columns = Columns::of(usages);
     let mut lines = vec![paint.show(&Piece::new(titles(&columns), Style::Dim))];
     for pool in usages.chunk_by(|a, b| a.pool == b.pool) {
+        lines.push(String::new());
         lines.push(heading(pool, paint));
-        lines.extend(pool.iter().flat_map(|usage| node_lines(usage, &columns, paint)));
+        lines.extend(pool.iter().flat_map(|usage| node_lines(usage, pool, &columns, paint)));
     }
     lines
 }
@@ -188,24 +190,42 @@ pub(super) fn lines(usages: &[Usage<'_>], paint: Paint) -> Vec<String> {
 fn titles(columns: &Columns) -> String {
     let name = padded("NODE".to_owned(), 4, columns.name + 2);
     let used = padded("IN USE".to_owned(), 6, columns.pods() - 2 - columns.name - 2);
-    format!("  {name}{used}PODS ×GPUs, + placed now")
+    format!("  {name}{used}PODS (×GPUs, + placed now)")
 }
 
 fn heading(pool: &[Usage<'_>], paint: Paint) -> String {
     let Some(first) = pool.first() else { return String::new() };
-    let name = cut(&first.pool, WIDTH - 40);
-    let total: i64 = pool.iter().map(Usage::gpus_total).sum();
+    let name = cut(&title(first, pool), WIDTH - 40);
+    let total = sum(pool.iter().map(Usage::gpus_total));
     let mut text = format!(" · {}", counted(pool.len(), "node"));
     if total > 0 {
-        let used: i64 = pool.iter().map(Usage::gpus_used).sum();
+        let used = sum(pool.iter().map(Usage::gpus_used));
         let parts = pool.iter().any(|u| gpus(&u.node.allocatable).iter().any(|g| is_part(g.0)));
-        let what = if parts { "GPUs and parts" } else { "GPUs" };
-        text += &format!(" · {used} of {total} {what} in use");
+        let all = if parts { format!("{total} GPUs and parts") } else { counted_i64(total, "GPU") };
+        text += &format!(" · {used} of {all} in use");
     }
     paint.show(&Piece::new(name, Style::Bold)) + &paint.show(&Piece::new(text, Style::Dim))
 }
 
-fn node_lines(usage: &Usage<'_>, columns: &Columns, paint: Paint) -> Vec<String> {
+/// The pool's name, with the GPUs that all of its nodes have.
+fn title(first: &Usage<'_>, pool: &[Usage<'_>]) -> String {
+    let product = |usage: &Usage<'_>| usage.node.labels.value(PRODUCT).map(|name| plain(name));
+    match product(first) {
+        Some(name)
+            if name != first.pool && pool.iter().all(|u| product(u).as_ref() == Some(&name)) =>
+        {
+            format!("{} ({name})", first.pool)
+        }
+        _ => first.pool.clone(),
+    }
+}
+
+fn node_lines(
+    usage: &Usage<'_>,
+    pool: &[Usage<'_>],
+    columns: &Columns,
+    paint: Paint,
+) -> Vec<String> {
     let name = cut(&plain(&usage.node.name), NAME_MAX);
     let mut left = Vec::new();
     for (at, gauge) in gauges(usage).iter().enumerate() {
@@ -217,7 +237,7 @@ fn node_lines(usage: &Usage<'_>, columns: &Columns, paint: Paint) -> Vec<String>
         let text = padded(gauge.text.clone(), width(&gauge.text), columns.text + 2);
         left.push(format!("  {name}{bar}{text}"));
     }
-    let mut right = wrap(pods(usage), WIDTH.saturating_sub(columns.pods()).max(20));
+    let mut right = wrap(pods(usage, pool), WIDTH.saturating_sub(columns.pods()).max(20));
     shorten(&mut right);
     let n_lines = left.len().max(right.len());
     let blank = " ".repeat(columns.pods());
@@ -238,7 +258,7 @@ fn shorten(lines: &mut Vec<Vec<Piece>>) {
 }
 
 /// The pods that hold GPUs or came now by name, the rest as a number.
-fn pods(usage: &Usage<'_>) -> Vec<Piece> {
+fn pods(usage: &Usage<'_>, pool: &[Usage<'_>]) -> Vec<Piece> {
     let has_gpus = usage.gpus_total() > 0;
     let (mut pieces, mut n_rest) = (Vec::new(), 0);
     for (pod, now) in &usage.pods {
@@ -255,11 +275,29 @@ fn pods(usage: &Usage<'_>) -> Vec<Piece> {
     if usage.node.unschedulable {
         pieces.push(Piece::new("cordoned", Style::Waits));
     }
+    pieces.extend(own_taints(usage, pool).map(|taint| Piece::new(taint, Style::Waits)));
     let n_pieces = pieces.len();
     for piece in pieces.iter_mut().take(n_pieces.saturating_sub(1)) {
         piece.text.push(',');
     }
     pieces
+}
+
+/// Taints that keep pods away from this node and not from its whole pool.
+fn own_taints<'a>(usage: &'a Usage<'_>, pool: &'a [Usage<'_>]) -> impl Iterator<Item = String> {
+    let repels = |taint: &&Taint| taint.effect != TaintEffect::PreferNoSchedule;
+    let common = |taint: &Taint| pool.iter().all(|other| other.node.taints.contains(taint));
+    let taints = usage.node.taints.iter().filter(|_| !usage.node.unschedulable).filter(repels);
+    let own = taints.filter(move |taint| pool.len() > 1 && !common(taint));
+    own.map(|taint| format!("taint {}", shown_taint(taint)))
+}
+
+/// Writes `key=value`, or the key alone where there is no value.
+pub(super) fn shown_taint(taint: &Taint) -> String {
+    match taint.value.as_str() {
+        "" => plain(&taint.key),
+        value => format!("{}={}", plain(&taint.key), plain(value)),
+    }
 }
 
 fn pod_piece(pod: &Pod, now: bool, n_held: i64) -> Piece {

@@ -1,7 +1,12 @@
 //! Text on a terminal: colours where they are wanted, bars, line breaks, and no control characters.
 
+use std::io::IsTerminal;
+
 /// Cells of a bar at most; a node with more GPUs gets a scaled one.
 const CELLS_MAX: i64 = 16;
+
+/// A blank at which no line is broken; it is shown as any other.
+pub(super) const GLUE: char = '\u{a0}';
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Style {
@@ -21,7 +26,7 @@ pub(super) struct Piece {
 
 impl Piece {
     pub(super) fn new(text: impl Into<String>, style: Style) -> Piece {
-        Piece { text: text.into(), style }
+        Piece { text: text.into().replace(GLUE, " "), style }
     }
 
     pub(super) fn width(&self) -> usize {
@@ -36,6 +41,13 @@ pub struct Paint {
 }
 
 impl Paint {
+    /// Colours are for terminals whose user has not declined them (<https://no-color.org>).
+    pub fn of_stdout() -> Paint {
+        let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+        let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        Paint { colours: std::io::stdout().is_terminal() && !set("NO_COLOR") && !dumb }
+    }
+
     pub(super) fn show(self, piece: &Piece) -> String {
         self.text(&piece.text, piece.style)
     }
@@ -84,7 +96,7 @@ fn scaled(used: i64, total: i64, cells: i64) -> i64 {
 }
 
 /// Returns `text` with control characters, and those that turn or hide text, written out.
-pub(super) fn plain(text: &str) -> String {
+pub(crate) fn plain(text: &str) -> String {
     let hides = |c: char| {
         c.is_control()
             || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')

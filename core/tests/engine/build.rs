@@ -1,0 +1,100 @@
+//! Short ways to make objects.
+
+use std::sync::Arc;
+
+use berth_core::framework::profile_spec::{Enabled, PluginSet};
+use berth_core::framework::{Profile, ProfileSpec, Registry};
+use berth_core::types::{
+    Labels, Node, Pod, PodRequests, PodSpec, PodUid, Resources, Text, Timestamp,
+};
+
+use crate::plugins::ALL;
+
+pub(crate) const SCHEDULER: &str = "berth";
+
+/// The plugins of most stories.
+pub(crate) const USUAL: &[&str] = &[
+    "Order", "Gate", "Early", "Cpu", "Picky", "Alone", "Rank", "Hold", "Permit", "Prepare",
+    "Binder",
+];
+
+pub(crate) fn profile(plugins: &[&str], percentage: i32) -> Profile {
+    let enabled = plugins.iter().map(|name| Enabled::new(name, 1)).collect();
+    let mut spec = ProfileSpec {
+        scheduler_name: SCHEDULER.into(),
+        percentage_of_nodes_to_score: Some(percentage),
+        path: "profiles[0]".into(),
+        ..ProfileSpec::default()
+    };
+    spec.plugins.multi_point = PluginSet { enabled, disabled: Vec::new() };
+    Profile::build(&spec, Registry(ALL)).expect("the profile is sound")
+}
+
+pub(crate) fn node(name: &str, cpu: i64) -> Node {
+    Node {
+        name: name.into(),
+        uid: format!("uid-of-{name}").into(),
+        allocatable: Resources { cpu_milli: cpu * 1000, ..Resources::default() },
+        pods_max: 110,
+        ..Node::default()
+    }
+}
+
+pub(crate) fn labelled(mut node: Node, labels: &[(&str, &str)]) -> Node {
+    node.labels = labels_of(labels);
+    node
+}
+
+pub(crate) fn labels_of(labels: &[(&str, &str)]) -> Labels {
+    labels.iter().map(|(k, v)| (Text::from(*k), Text::from(*v))).collect()
+}
+
+/// A pod that asks for `cpu` CPUs.
+pub(crate) fn pod(name: &str, cpu: i64) -> Pod {
+    let real = Resources { cpu_milli: cpu * 1000, ..Resources::default() };
+    let requests = PodRequests { nonzero_cpu_milli: real.cpu_milli, real, ..PodRequests::default() };
+    Pod {
+        uid: PodUid(name.into()),
+        namespace: "default".into(),
+        name: name.into(),
+        resource_version: 1,
+        created: Timestamp(0),
+        usage: Arc::new(requests.clone()),
+        spec: Arc::new(PodSpec {
+            scheduler_name: SCHEDULER.into(),
+            requests,
+            ..PodSpec::default()
+        }),
+        ..Pod::default()
+    }
+}
+
+pub(crate) trait With: Sized {
+    fn label(self, key: &str, value: &str) -> Self;
+    fn priority(self, priority: i32) -> Self;
+    fn on(self, node: &str) -> Self;
+    fn namespace(self, namespace: &str) -> Self;
+}
+
+impl With for Pod {
+    fn label(mut self, key: &str, value: &str) -> Pod {
+        let added = [(Text::from(key), Text::from(value))];
+        self.labels = self.labels.iter().cloned().chain(added).collect();
+        self
+    }
+
+    fn priority(mut self, priority: i32) -> Pod {
+        self.priority = priority;
+        self
+    }
+
+    fn on(mut self, node: &str) -> Pod {
+        self.node_name = Some(node.into());
+        self
+    }
+
+    fn namespace(mut self, namespace: &str) -> Pod {
+        self.namespace = namespace.into();
+        self
+    }
+}

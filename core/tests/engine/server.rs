@@ -1,0 +1,87 @@
+//! A tiny API server: it knows pods, and does what writes ask of it.
+
+use std::collections::BTreeMap;
+
+use berth_core::engine::{PodRead, WriteResult, Written};
+use berth_core::framework::Op;
+use berth_core::types::{Pod, PodRef, PodUid, Text};
+
+#[derive(Default)]
+pub(crate) struct Server {
+    pub(crate) pods: BTreeMap<PodUid, Pod>,
+    version: u64,
+    created: u32,
+}
+
+impl Server {
+    pub(crate) fn put(&mut self, mut pod: Pod) -> Pod {
+        self.version += 1;
+        pod.resource_version = self.version;
+        self.pods.insert(pod.uid.clone(), pod.clone());
+        pod
+    }
+
+    /// Carries out a write. Returns its result and the pod that it changed.
+    pub(crate) fn carry_out(&mut self, op: &Op) -> (WriteResult, Option<Pod>) {
+        match op {
+            Op::Bind { pod, node } => self.change(pod, None, |pod| {
+                let free = pod.node_name.is_none();
+                pod.node_name.get_or_insert(node.clone());
+                free
+            }),
+            Op::Fence { pod, resource_version, .. } => {
+                self.change(pod, Some(*resource_version), |_| true)
+            }
+            Op::SetCondition { pod, resource_version, condition, nominated_node } => {
+                self.change(pod, Some(*resource_version), |pod| {
+                    pod.unscheduled = Some(condition.clone());
+                    if let Some(node) = nominated_node {
+                        pod.nominated_node = (!node.is_empty()).then(|| node.clone());
+                    }
+                    true
+                })
+            }
+            Op::DeletePod { pod } => self.change(pod, None, |pod| {
+                pod.terminating = true;
+                true
+            }),
+            Op::ReadPod { pod } => {
+                let read = self.pods.get(&pod.uid).map_or(PodRead::Gone, read_of);
+                let written = Written { pod: Some(read), ..Written::default() };
+                (WriteResult::Done(written), None)
+            }
+            Op::Create { .. } => {
+                self.created += 1;
+                let name = Some(Text::from(format!("made-{}", self.created)));
+                (WriteResult::Done(Written { name, ..Written::default() }), None)
+            }
+            Op::Patch { .. } | Op::Delete { .. } => (WriteResult::Done(Written::default()), None),
+        }
+    }
+
+    fn change(
+        &mut self,
+        about: &PodRef,
+        version: Option<u64>,
+        change: impl FnOnce(&mut Pod) -> bool,
+    ) -> (WriteResult, Option<Pod>) {
+        let Some(pod) = self.pods.get_mut(&about.uid) else {
+            return (WriteResult::Refused { code: 404, message: "not found".into() }, None);
+        };
+        let current = version.is_none_or(|version| version == pod.resource_version);
+        if !current || !change(pod) {
+            return (WriteResult::Stale { message: "the object has been modified".into() }, None);
+        }
+        self.version += 1;
+        pod.resource_version = self.version;
+        let written = Written { resource_version: self.version, ..Written::default() };
+        (WriteResult::Done(written), Some(pod.clone()))
+    }
+}
+
+fn read_of(pod: &Pod) -> PodRead {
+    match &pod.node_name {
+        Some(node) => PodRead::BoundTo { node: node.clone() },
+        None => PodRead::Unbound { resource_version: pod.resource_version },
+    }
+}

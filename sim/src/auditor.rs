@@ -1,0 +1,221 @@
+//! The auditor: judges what happened in the [`World`] and what was sent to it.
+//!
+//! It shares no code with the engine: it keeps its own sums and its own small model of the filters
+//! ([`model`]), and believes the world's log. Only for I11 does it look at the engine's ledger.
+//! The invariants are those of facts/reliability.md B4.
+
+mod end;
+mod model;
+mod view;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use berth_core::engine::WriteId;
+use berth_core::framework::Op;
+use berth_core::snapshot::ClusterEvent;
+use berth_core::types::{Node, Pod, PodRef, PodRequests, PodUid, Text, Timestamp};
+
+use crate::workload::ELSEWHERE;
+use crate::world::{Logged, World};
+
+use view::View;
+
+/// A broken invariant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// Its row in B4.
+    pub invariant: &'static str,
+    pub at: Timestamp,
+    pub text: String,
+}
+
+/// A process's write: its generation, and the write's id there.
+pub(crate) type Sender = (u64, WriteId);
+
+/// What became of a bind, by the world's own account.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// It can still be committed, or was.
+    Open,
+    /// It was refused or lost, and can't be committed any more.
+    Dead,
+}
+
+#[derive(Debug)]
+struct Sent {
+    by: Sender,
+    node: Text,
+    /// The node as the process knew it.
+    known: Arc<Node>,
+    fate: Fate,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Auditor {
+    view: View,
+    binds: BTreeMap<PodUid, Vec<Sent>>,
+    /// What holds resources on each node name.
+    placed: BTreeMap<Text, BTreeMap<PodUid, Arc<PodRequests>>>,
+    at: BTreeMap<PodUid, Text>,
+    violation: Option<Violation>,
+}
+
+impl Auditor {
+    /// Returns the first violation.
+    pub(crate) fn violation(&self) -> Option<&Violation> {
+        self.violation.as_ref()
+    }
+
+    pub(crate) fn violate(&mut self, invariant: &'static str, at: Timestamp, text: String) {
+        self.violation.get_or_insert(Violation { invariant, at, text });
+    }
+
+    /// Another process begins: it has seen nothing.
+    pub(crate) fn restarted(&mut self) {
+        self.view = View::default();
+    }
+
+    /// The process was told this.
+    pub(crate) fn delivered(&mut self, event: &ClusterEvent) {
+        self.view.fold(event);
+    }
+
+    /// The process sends `op`.
+    pub(crate) fn sends(&mut self, by: Sender, op: &Op, now: Timestamp) {
+        match op {
+            Op::Bind { pod, node } => self.sends_bind(by, pod, node, now),
+            Op::SetCondition { pod, resource_version, .. } => {
+                let seen = self.view.pod(&pod.uid).map_or(0, |pod| pod.resource_version);
+                if *resource_version < seen {
+                    let text = format!("condition of {pod} at {resource_version}, seen {seen}");
+                    self.violate("I10", now, text);
+                }
+            }
+            Op::ReadPod { .. }
+            | Op::Fence { .. }
+            | Op::DeletePod { .. }
+            | Op::Create { .. }
+            | Op::Patch { .. }
+            | Op::Delete { .. } => {}
+        }
+    }
+
+    fn sends_bind(&mut self, by: Sender, pod: &PodRef, node: &Text, now: Timestamp) {
+        let earlier = self.binds.get(&pod.uid).into_iter().flatten();
+        for sent in earlier.filter(|sent| sent.fate == Fate::Open && sent.node != *node) {
+            let text = format!("{pod} is sent to {node}, may still go to {}", sent.node);
+            self.violation.get_or_insert(Violation { invariant: "I3", at: now, text });
+        }
+        let Some(known) = self.view.node(node) else {
+            return self.violate("I10", now, format!("{pod} is sent to {node}, known to be gone"));
+        };
+        let known = known.clone();
+        match self.view.pod(&pod.uid) {
+            None => {
+                self.violate("I10", now, format!("{pod} ({}) is sent, known to be gone", pod.uid))
+            }
+            Some(seen) => {
+                if let Some(why) = unfit_to_send(seen, &known) {
+                    self.violate("I2", now, format!("{pod} is sent to {node}: {why}"));
+                }
+            }
+        }
+        let sent = Sent { by, node: node.clone(), known, fate: Fate::Open };
+        self.binds.entry(pod.uid.clone()).or_default().push(sent);
+    }
+
+    /// The world says what became of a bind.
+    pub(crate) fn dead(&mut self, uid: &PodUid, by: Sender) {
+        for sent in self.binds.get_mut(uid).into_iter().flatten().filter(|s| s.by == by) {
+            sent.fate = Fate::Dead;
+        }
+    }
+
+    /// Follows the world's log.
+    pub(crate) fn logged(&mut self, logged: &Logged) {
+        match &*logged.event {
+            ClusterEvent::PodApplied(pod) => self.pod_applied(pod, logged.at),
+            ClusterEvent::PodDeleted { uid } => {
+                self.vacate(uid);
+                self.binds.remove(uid);
+            }
+            _ => {}
+        }
+    }
+
+    fn pod_applied(&mut self, pod: &Pod, now: Timestamp) {
+        if pod.finished() {
+            self.vacate(&pod.uid);
+            return;
+        }
+        let Some(node) = &pod.node_name else { return };
+        if self.at.insert(pod.uid.clone(), node.clone()).is_some() {
+            return;
+        }
+        let placed = self.placed.entry(node.clone()).or_default();
+        placed.insert(pod.uid.clone(), pod.usage.clone());
+        if node != ELSEWHERE {
+            self.bound(pod, node, now);
+        }
+    }
+
+    fn vacate(&mut self, uid: &PodUid) {
+        if let Some(node) = self.at.remove(uid)
+            && let Some(placed) = self.placed.get_mut(&node)
+        {
+            placed.remove(uid);
+        }
+    }
+
+    /// I2, at the moment of a commit: what is on the node is within what it had when the bind was
+    /// decided.
+    fn bound(&mut self, pod: &Pod, node: &Text, now: Timestamp) {
+        let sent = self.binds.get(&pod.uid).into_iter().flatten();
+        let Some(sent) = sent.rev().find(|sent| sent.node == *node) else {
+            return self.violate("I3", now, format!("{} is bound, never sent", pod.name));
+        };
+        let placed = self.placed.get(node).into_iter().flatten();
+        let amounts: Vec<&PodRequests> = placed.map(|(_, usage)| &**usage).collect();
+        if let Some(over) = model::over(&sent.known, &amounts, &pod.usage) {
+            let names: Vec<&str> = self.placed[node].keys().map(|uid| uid.0.as_str()).collect();
+            let text = format!("{} bound to {node}: {over} ({})", pod.name, names.join(" "));
+            self.violate("I2", now, text);
+        }
+    }
+
+    /// Judges the end: see [`end`].
+    pub(crate) fn judge_places(&mut self, world: &World, now: Timestamp) {
+        if let Some(text) = end::misplaced(world) {
+            self.violate("I5", now, text);
+        }
+    }
+
+    pub(crate) fn judge_reasons(&mut self, world: &World, now: Timestamp) {
+        if let Some(text) = end::untrue(world) {
+            self.violate("I5", now, text);
+        }
+    }
+
+    pub(crate) fn judge_ledger(
+        &mut self,
+        world: &World,
+        engine: &berth_core::engine::Engine,
+        now: Timestamp,
+    ) {
+        if let Some(text) = end::differs(world, engine) {
+            self.violate("I11", now, text);
+        }
+    }
+}
+
+/// Says why a process that knows the pod and the node so must not bind one to the other.
+fn unfit_to_send(pod: &Pod, node: &Node) -> Option<String> {
+    if let Some(place) = &pod.node_name {
+        return Some(format!("it is on {place}"));
+    }
+    if pod.terminating || pod.finished() || !pod.gates.is_empty() {
+        return Some("it is terminating, finished or gated".to_owned());
+    }
+    model::turned_away(pod, node).map(str::to_owned)
+}

@@ -1,0 +1,293 @@
+//! One run under faults: the world, one process after the other with its engine, and between them a
+//! network that loses, delays and repeats.
+//!
+//! Everything that is to happen stands in the agenda, by time and order of entry; nothing else
+//! decides what is next.
+
+mod act;
+mod network;
+mod process;
+mod trouble;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use berth_core::engine::{Engine, Input, Setup, Write, WriteId, WriteResult};
+use berth_core::framework::rng::Rng;
+use berth_core::types::{Node, PodUid, Span, Text, Timestamp};
+
+use crate::auditor::Auditor;
+use crate::fault::FaultPlan;
+use crate::history::History;
+use crate::kubelet::Kubelet;
+use crate::seed::START;
+use crate::watch::Watches;
+use crate::workload::{Action, Workload};
+use crate::world::World;
+
+use network::Proposal;
+use process::Process;
+
+/// Makes the engine of a process from the setup that the trial wants.
+pub type MakeEngine<'a> = &'a dyn Fn(Setup) -> Engine;
+
+/// What is to happen at a time.
+#[derive(Clone, Debug)]
+enum Due {
+    Act(Action),
+    Arrives {
+        process: u64,
+        write: Box<Write>,
+        sent: Timestamp,
+    },
+    Answers {
+        process: u64,
+        write: WriteId,
+        result: WriteResult,
+    },
+    Commits {
+        proposal: u64,
+    },
+    /// Another process begins.
+    Begins,
+    DrainEnds {
+        process: u64,
+    },
+    NodeComes(Box<Node>),
+    /// A second has passed: chances for faults that no write or event brings.
+    Second,
+    /// The engine has more to do.
+    Poll,
+}
+
+pub(crate) struct Trial<'a> {
+    make: MakeEngine<'a>,
+    setup: Setup,
+    pub(crate) now: Timestamp,
+    pub(crate) world: World,
+    kubelet: Kubelet,
+    process: Option<Process>,
+    generation: u64,
+    watches: Watches,
+    agenda: BTreeMap<(Timestamp, u64), Due>,
+    entered: u64,
+    pub(crate) plan: FaultPlan,
+    latency: Rng,
+    /// The API server is down until then.
+    down_until: Timestamp,
+    proposals: BTreeMap<u64, Proposal>,
+    /// Bound pods whose node was missing when last looked at.
+    ghosts: BTreeSet<PodUid>,
+    pub(crate) auditor: Auditor,
+    pub(crate) history: History,
+    /// Version up to which auditor and history have read the log.
+    observed: u64,
+    instants: u64,
+}
+
+/// More instants than any honest run has: the engine spins.
+const INSTANTS_MAX: u64 = 400_000;
+
+impl<'a> Trial<'a> {
+    pub(crate) fn new(make: MakeEngine<'a>, seed: u64, bug: Option<Text>, trace: bool) -> Self {
+        let start = START;
+        let mut latency = Rng::stream(seed, "latency", "", 0);
+        let watches = Watches::new(start, &mut latency);
+        let mut trial = Trial {
+            make,
+            setup: process::setup(seed, bug),
+            now: start,
+            world: World::default(),
+            kubelet: Kubelet::with_grace(Span(500 + latency.below(15_000))),
+            process: None,
+            generation: 0,
+            watches,
+            agenda: BTreeMap::new(),
+            entered: 0,
+            plan: FaultPlan::of(seed),
+            latency,
+            down_until: start,
+            proposals: BTreeMap::new(),
+            ghosts: BTreeSet::new(),
+            auditor: Auditor::default(),
+            history: History::new(trace),
+            observed: 0,
+            instants: 0,
+        };
+        for (at, action) in Workload::of(seed, start).actions {
+            trial.enter(at, Due::Act(action));
+        }
+        trial.enter(start + Span(1), Due::Begins);
+        trial.enter(start + Span::from_secs(1), Due::Second);
+        trial
+    }
+
+    fn enter(&mut self, at: Timestamp, due: Due) {
+        self.entered += 1;
+        self.agenda.insert((at.max(self.now), self.entered), due);
+    }
+
+    /// Runs until `end`, or until an invariant is broken.
+    pub(crate) fn run_until(&mut self, end: Timestamp) {
+        while self.auditor.violation().is_none() {
+            match self.next() {
+                Some(at) if at <= end => self.instant(at),
+                Some(_) | None => break,
+            }
+        }
+        self.now = self.now.max(end);
+    }
+
+    /// Runs until no object has changed for `still`. Returns false if that is not so after `most`.
+    pub(crate) fn run_until_still(&mut self, still: Span, most: Span) -> bool {
+        let end = self.now + most;
+        let mut changed = (self.world.version(), self.now);
+        while self.auditor.violation().is_none() {
+            let until = changed.1 + still;
+            if until > end {
+                return false;
+            }
+            match self.next() {
+                Some(at) if at <= until => self.instant(at),
+                Some(_) | None => {
+                    self.now = until;
+                    break;
+                }
+            }
+            if self.world.version() != changed.0 {
+                changed = (self.world.version(), self.now);
+            }
+        }
+        true
+    }
+
+    fn next(&self) -> Option<Timestamp> {
+        let agenda = self.agenda.first_key_value().map(|((at, _), _)| *at);
+        let engine = self.process.as_ref().and_then(|process| {
+            // Time that has come already was of no use in the last poll.
+            process.engine.next_wakeup().map(|(at, _)| at.max(self.now + Span(1)))
+        });
+        let watches = self.process.as_ref().and_then(|_| self.watches.next());
+        [agenda, engine, self.kubelet.next(), watches].into_iter().flatten().min()
+    }
+
+    /// Everything that happens at one instant; what it leads to comes later.
+    fn instant(&mut self, at: Timestamp) {
+        self.now = at.max(self.now);
+        self.instants += 1;
+        if self.instants > INSTANTS_MAX {
+            let text = format!("the engine spins: {:?}", self.wakeup());
+            self.auditor.violate("I13", self.now, text);
+        }
+        while let Some(entry) = self.agenda.first_entry() {
+            if entry.key().0 > self.now {
+                break;
+            }
+            let due = entry.remove();
+            self.happens(due);
+            self.observe();
+        }
+        self.kubelet.step(&mut self.world, self.now);
+        self.observe();
+        self.watches.pull(&self.world, &mut self.latency, &mut self.plan);
+        if self.process.is_some() {
+            let inputs = self.watches.deliver(&self.world, self.now, &mut self.plan);
+            for input in inputs {
+                self.tell(input);
+            }
+            self.poll();
+        }
+    }
+
+    fn wakeup(&self) -> Option<(Timestamp, &'static str)> {
+        self.process.as_ref().and_then(|process| process.engine.next_wakeup())
+    }
+
+    fn happens(&mut self, due: Due) {
+        match due {
+            Due::Act(action) => self.act(action),
+            Due::Arrives { process, write, sent } => self.arrives(process, &write, sent),
+            Due::Answers { process, write, result } => self.answered(process, write, result),
+            Due::Commits { proposal } => self.commits(proposal),
+            Due::Begins => self.begins(),
+            Due::DrainEnds { process } => self.drain_ends(process),
+            Due::NodeComes(node) => self.act(Action::AddNode(node)),
+            Due::Second => self.second(),
+            Due::Poll => {}
+        }
+    }
+
+    /// Hands an input to the process, and to the auditor what it says of the cluster.
+    fn tell(&mut self, input: Input) {
+        if let Input::Cluster(event) = &input {
+            self.auditor.delivered(event);
+        }
+        let now = self.now;
+        self.history.note(now, &[1], "", || format!("told      {}", told(&input)));
+        if let Some(process) = &mut self.process {
+            process.engine.handle(input, now);
+        }
+    }
+
+    /// Lets auditor and history follow the world's log.
+    fn observe(&mut self) {
+        let from = self.world.log().partition_point(|l| l.resource_version <= self.observed);
+        for at in from..self.world.log().len() {
+            let logged = self.world.log()[at].clone();
+            self.auditor.logged(&logged);
+            let key = crate::world::Key::of(&logged.event);
+            let numbers = [2, logged.resource_version, logged.kind as u64];
+            let line = || format!("world     {}", described(&logged.event));
+            self.history.note(logged.at, &numbers, &key.name, line);
+        }
+        self.observed = self.world.version();
+    }
+
+    /// Nothing strikes any more. What was missed is found.
+    pub(crate) fn stop_faults(&mut self) {
+        self.plan.stop();
+        self.agenda.retain(|_, due| !matches!(due, Due::Second));
+        for kind in self.watches.missed() {
+            self.watches.lose_place(kind, self.now, self.now + Span(100));
+        }
+    }
+
+    pub(crate) fn judge_ledger(&mut self) {
+        match &self.process {
+            Some(process) => self.auditor.judge_ledger(&self.world, &process.engine, self.now),
+            None => self.auditor.violate("I5", self.now, "no process runs".to_owned()),
+        }
+    }
+}
+
+/// Shortens an input for a trace.
+fn told(input: &Input) -> String {
+    match input {
+        Input::Cluster(event) => described(event),
+        input => format!("{input:?}"),
+    }
+}
+
+fn described(event: &berth_core::snapshot::ClusterEvent) -> String {
+    use berth_core::snapshot::ClusterEvent;
+    match event {
+        ClusterEvent::PodApplied(pod) => format!(
+            "{} @{} on={:?} {:?} terminating={} gates={} {:?}",
+            pod.uid,
+            pod.resource_version,
+            pod.node_name,
+            pod.phase,
+            pod.terminating,
+            pod.gates.len(),
+            pod.unscheduled.as_ref().map(|c| &c.message),
+        ),
+        ClusterEvent::NodeApplied(node) => format!(
+            "{} ({}) @{} cordon={} taints={:?}",
+            node.name,
+            node.uid,
+            node.resource_version,
+            node.unschedulable,
+            node.taints.iter().map(|t| &t.key).collect::<Vec<_>>(),
+        ),
+        other => format!("{other:?}"),
+    }
+}

@@ -1,0 +1,172 @@
+//! The engine's thread: inputs in, decisions out, and sleep until there is something to do.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use berth_core::engine::{CycleReport, Decision, Engine, Input, Notice, Outcome, Write};
+use berth_core::framework::Op;
+use berth_core::snapshot::ClusterEvent;
+use berth_core::types::{Pod, Text};
+use tracing::{debug, info, warn};
+
+use super::clock::Clock;
+use super::dispatch::{Job, Outbox};
+use super::events::{EventQueue, Happening};
+use super::request::About;
+
+/// Inputs folded between two polls, so that decisions are not put off for ever by a busy watch.
+const FOLD_MAX: usize = 4096;
+/// A drain ends by then, whatever is still open: the server has given up what was sent before.
+const DRAIN_MAX: Duration = Duration::from_secs(15);
+const SLEEP_MAX: Duration = Duration::from_secs(60);
+/// A wake-up that is due again at once is no reason to spin.
+const SLEEP_MIN: Duration = Duration::from_millis(1);
+
+/// Runs an engine in real time.
+pub struct Driver {
+    pub engine: Engine,
+    pub inputs: Receiver<Input>,
+    pub outbox: Arc<Outbox>,
+    pub events: Arc<EventQueue>,
+    pub clock: Clock,
+    pub told: Told,
+}
+
+/// What is told once a profile.
+#[derive(Default)]
+pub struct Told {
+    scheduler_names: BTreeSet<Text>,
+    unscored: BTreeSet<Text>,
+}
+
+impl Driver {
+    /// Runs until a drain has ended.
+    pub fn run(mut self) {
+        let mut drain_ends: Option<Instant> = None;
+        loop {
+            let mut left = FOLD_MAX;
+            while left > 0
+                && let Ok(input) = self.inputs.try_recv()
+            {
+                self.fold(input, &mut drain_ends);
+                left -= 1;
+            }
+            let poll = self.engine.poll(self.clock.now());
+            for decision in poll.decisions {
+                self.act(decision);
+            }
+            if drain_ends.is_some_and(|ends| self.drained(ends)) {
+                return;
+            }
+            if poll.working || left == 0 {
+                continue;
+            }
+            match self.inputs.recv_timeout(self.sleep(drain_ends)) {
+                Ok(input) => self.fold(input, &mut drain_ends),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    }
+
+    fn sleep(&self, drain_ends: Option<Instant>) -> Duration {
+        let wakeup = self.engine.next_wakeup().map(|(at, _)| self.clock.until(at));
+        let ends = drain_ends.map(|ends| ends.saturating_duration_since(Instant::now()));
+        let sleep = [wakeup, ends].into_iter().flatten().min().unwrap_or(SLEEP_MAX);
+        sleep.clamp(SLEEP_MIN, SLEEP_MAX)
+    }
+
+    fn fold(&mut self, input: Input, drain_ends: &mut Option<Instant>) {
+        match &input {
+            Input::Drain => {
+                let (plans, binds) = self.engine.under_way();
+                info!(plans, unconfirmed_binds = binds, "taking no new work");
+                drain_ends.get_or_insert_with(|| Instant::now() + DRAIN_MAX);
+            }
+            Input::Watch { kind, synced } => debug!(resource = %kind, synced, "watch"),
+            Input::Cluster(ClusterEvent::PodApplied(pod)) => self.told.pod(pod),
+            Input::Cluster(_) | Input::Outcome { .. } | Input::Answer { .. } => {}
+        }
+        self.engine.handle(input, self.clock.now());
+    }
+
+    fn drained(&self, ends: Instant) -> bool {
+        let (plans, binds) = self.engine.under_way();
+        if plans == 0 && binds == 0 {
+            return true;
+        }
+        let late = Instant::now() >= ends;
+        if late {
+            warn!(plans, unconfirmed_binds = binds, "ending with binds that were not confirmed");
+        }
+        late
+    }
+
+    fn act(&mut self, decision: Decision) {
+        match decision {
+            Decision::Write(write) => {
+                let about = self.about(&write);
+                self.outbox.push(Job { write, about });
+            }
+            Decision::Notice(Notice::Scheduled { pod, scheduler_name, node }) => {
+                debug!(%pod, %node, "scheduled");
+                self.events.push(Happening::scheduled(pod, scheduler_name, &node));
+            }
+            Decision::Notice(Notice::FailedScheduling { pod, scheduler_name, message }) => {
+                self.events.push(Happening::failed(pod, scheduler_name, message));
+            }
+            Decision::Notice(Notice::Odd { subject, message }) => warn!(%subject, "{message}"),
+            Decision::Report(report) => log_report(&report),
+            // No consultants are configured, so nothing is asked; the engine's deadline would
+            // take care of it.
+            Decision::Ask(question) => warn!(consultant = question.consultant, "nobody to ask"),
+        }
+    }
+
+    /// Looks up what the ledger knows of the pod whose condition is written: the write was decided
+    /// on in the poll that has just ended, so it is what the decision was made on.
+    fn about(&self, write: &Write) -> About {
+        let Op::SetCondition { pod, .. } = &write.op else { return About::default() };
+        let Some(record) = self.engine.cluster().pod(&pod.uid) else { return About::default() };
+        let unscheduled = record.pod.unscheduled.is_some();
+        About { generation: record.pod.generation, unscheduled }
+    }
+}
+
+impl Told {
+    pub fn new(scheduler_names: BTreeSet<Text>) -> Told {
+        Told { scheduler_names, unscored: BTreeSet::new() }
+    }
+
+    /// Says once a profile that preferred terms don't count yet.
+    fn pod(&mut self, pod: &Pod) {
+        let name = &pod.spec.scheduler_name;
+        if pod.spec.preferred_pod_terms == 0
+            || pod.node_name.is_some()
+            || !self.scheduler_names.contains(name)
+            || !self.unscored.insert(name.clone())
+        {
+            return;
+        }
+        warn!(
+            scheduler_name = %name, pod = %pod.reference(),
+            "preferred inter-pod affinity is not supported yet: it is left out of the score"
+        );
+    }
+}
+
+fn log_report(report: &CycleReport) {
+    let (pod, nodes, feasible, steps) = (&report.pod, report.nodes, report.feasible, report.steps);
+    match report.outcome {
+        Outcome::Planned => {
+            let node = report.chosen.as_deref().unwrap_or_default();
+            debug!(%pod, node, nodes, feasible, steps, "planned");
+        }
+        Outcome::Unschedulable => {
+            debug!(%pod, nodes, steps, "unschedulable: {}", report.message);
+        }
+        Outcome::Error => warn!(%pod, nodes, "not scheduled: {}", report.message),
+    }
+}

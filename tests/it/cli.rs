@@ -1,0 +1,114 @@
+//! The command line without a cluster: what is wrong is named, in one line, and the exit code.
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::PathBuf;
+
+use crate::support::berth::{berth, last_line};
+
+/// Writes a file for a test, and returns its path.
+fn file(name: &str, text: &str) -> String {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+    let path = folder.join(name);
+    fs::write(&path, text).expect("a file");
+    path.display().to_string()
+}
+
+#[track_caller]
+fn fails(args: &[&str], code: i32, says: &str) {
+    let output = berth(args);
+    let line = last_line(&output);
+    assert_eq!(output.status.code(), Some(code), "{line}");
+    assert!(line.starts_with("error: ") && line.contains(says), "{line}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(!stderr.contains("panicked"), "{stderr}");
+}
+
+fn kubeconfig(server: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: Config\ncurrent-context: c\n\
+         clusters: [{{name: c, cluster: {{server: \"{server}\"}}}}]\n\
+         contexts: [{{name: c, context: {{cluster: c, user: c}}}}]\n\
+         users: [{{name: c, user: {{token: secret-of-ours}}}}]\n"
+    )
+}
+
+#[test]
+fn a_wrong_kubeconfig_is_named() {
+    fails(&["--kubeconfig", "/no/such/file", "--leader-elect=false"], 1, "/no/such/file");
+    let garbage = file("garbage.kubeconfig", "a: [b");
+    fails(&["--kubeconfig", &garbage, "--leader-elect=false"], 1, &garbage);
+    let empty = file("empty.kubeconfig", "apiVersion: v1\nkind: Config\n");
+    fails(&["run", "--kubeconfig", &empty, "--leader-elect=false"], 1, &empty);
+    let schemeless = file("schemeless.kubeconfig", &kubeconfig("localhost:6443"));
+    fails(&["--kubeconfig", &schemeless, "--leader-elect=false"], 1, "https://");
+    fails(&["--leader-elect=false"], 1, "--kubeconfig");
+}
+
+#[test]
+fn a_server_that_is_gone_is_named() {
+    let port = {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        listener.local_addr().expect("its address").port()
+    };
+    let server = format!("https://127.0.0.1:{port}");
+    let gone = file("gone.kubeconfig", &kubeconfig(&server));
+    let says = format!("the API server at {server} can't be reached");
+    fails(&["--kubeconfig", &gone, "--leader-elect=false"], 1, &says);
+    // --master counts before the kubeconfig's server.
+    let other = file("other.kubeconfig", &kubeconfig("https://192.0.2.1"));
+    let args = ["--kubeconfig", &other, "--master", &server, "--leader-elect=false", "-v=5"];
+    fails(&args, 1, &says);
+    let output = berth(&args);
+    assert!(!String::from_utf8_lossy(&output.stderr).contains("secret-of-ours"));
+}
+
+#[test]
+fn what_is_not_built_is_refused() {
+    fails(&[], 2, "leader election is not supported yet");
+    fails(&["--leader-elect"], 2, "leader election is not supported yet");
+    fails(&["--leader-elect=false", "--secure-port=10259"], 2, "not supported yet");
+    let off = file(
+        "off.yaml",
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n\
+         leaderElection: {leaderElect: false}\nclientConnection: {kubeconfig: /no/such/file}\n",
+    );
+    fails(&["--config", &off], 1, "/no/such/file");
+    fails(&["--config", &off, "--leader-elect=true"], 2, "leader election");
+}
+
+#[test]
+fn a_wrong_configuration_is_named() {
+    fails(&["--config", "/no/such.yaml", "--leader-elect=false"], 2, "/no/such.yaml");
+    let odd = file(
+        "odd.yaml",
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n\
+         profiles:\n- plugins: {score: {enabled: [{name: Nonsense}]}}\n",
+    );
+    fails(&["--config", &odd, "--leader-elect=false"], 2, "Nonsense");
+    let output = berth(&["config", "check", &odd]);
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(said.contains("profiles[0].plugins.score.enabled[0]"), "{said}");
+}
+
+#[test]
+fn example_configurations_pass_the_check() {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("config");
+    for entry in fs::read_dir(folder).expect("the examples") {
+        let path = entry.expect("an entry").path().display().to_string();
+        let output = berth(&["config", "check", &path]);
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert_eq!((output.status.code(), said.trim()), (Some(0), &*format!("{path}: valid")));
+    }
+    assert_eq!(berth(&["config", "check", "/no/such.yaml"]).status.code(), Some(2));
+}
+
+#[test]
+fn wrong_command_lines_exit_with_2_and_versions_with_0() {
+    assert_eq!(berth(&["--no-such-flag"]).status.code(), Some(2));
+    assert_eq!(berth(&["config"]).status.code(), Some(2));
+    let said = String::from_utf8_lossy(&berth(&["version"]).stdout).into_owned();
+    assert_eq!(said.trim(), format!("berth {}", env!("CARGO_PKG_VERSION")));
+    assert_eq!(berth(&["--version"]).status.code(), Some(0));
+}

@@ -1,0 +1,10 @@
+//! What the tests of the running binary share: the child process, objects, and a proxy.
+
+pub(crate) mod berth;
+pub(crate) mod objects;
+pub(crate) mod proxy;
+
+use std::time::Duration;
+
+/// Long beside what anything here takes, also on a machine full of other tests.
+pub(crate) const SOON: Duration = Duration::from_secs(60);
