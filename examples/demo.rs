@@ -36,7 +36,6 @@ fn main() -> ExitCode {
 fn demo() -> Result<(), Box<dyn Error>> {
     let binary = berth_binary()?;
     let objects = [read("cluster.yaml")?, read("pods.yaml")?].concat();
-    println!("Now the same on a real control plane: etcd and kube-apiserver on loopback.");
     let stand = Stand::start(&Options::default())?;
     let api = stand.client();
     let _kubelet = FakeKubelet::start(api.clone());
@@ -67,11 +66,14 @@ fn demo() -> Result<(), Box<dyn Error>> {
 
 const NEXT: &str = "\
 What to try next
-  kubectl get nodes,pods -A -o yaml | berth simulate -f -    your own cluster, read only
-  berth simulate -f examples/gpu-cluster --config config/default.yaml
-                                                             without packing: whole nodes get rare
-  berth simulate -f examples/gpu-cluster -o json             the same as data
-  cargo run -p berth-stand --bin stand -- run                a control plane to play with
+  Your own cluster, read only: who would go where, who waits and why
+    kubectl get nodes,pods -A -o yaml | cargo run -q -- simulate -f -
+  The same result as data
+    cargo run -q -- simulate -f examples/gpu-cluster -o json
+  Another cluster: edit examples/gpu-cluster, then
+    cargo run -q -- simulate -f examples/gpu-cluster
+  A control plane to play with
+    cargo run -p berth-stand --bin stand -- run
 ";
 
 fn folder() -> PathBuf {

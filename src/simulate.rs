@@ -2,6 +2,7 @@
 //!
 //! Reading order: [`input`] (files to documents), [`objects`] (documents to what an API server
 //! would hold), `run`, then [`result`] and [`table`](mod@table) for what is printed.
+#![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod claims;
 pub mod input;

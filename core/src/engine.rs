@@ -5,7 +5,8 @@
 //! time alone makes a poll worth while. It reads no clock, no random source and no hash order: the
 //! same inputs at the same times give the same decisions.
 //!
-//! Reading order: [`input`], [`decision`], `attempt`, `table`, `scores`, `plans`, `settle`, `tell`.
+//! Reading order: [`input`], [`decision`]; an attempt: `attempt`, `placing`, `table`, `scores`,
+//! `permits`, `drafting`, `asking`, `room`; a plan: `plans`, `checks`, `ending`, `settle`; and `tell`.
 
 mod asking;
 mod attempt;
@@ -20,6 +21,7 @@ mod guard;
 pub mod input;
 mod judge;
 mod message;
+mod only;
 mod permits;
 mod placing;
 mod plans;

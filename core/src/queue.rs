@@ -10,6 +10,7 @@ mod hinting;
 mod in_flight;
 mod scheduling_queue;
 mod waiting;
+mod waking;
 
 pub use backoff::BackoffPolicy;
 pub use entry::{Entry, EntryId, Rejection, Station};

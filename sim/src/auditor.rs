@@ -58,6 +58,8 @@ pub(crate) struct Auditor {
     /// What holds resources on each node name.
     placed: BTreeMap<Text, BTreeMap<PodUid, Arc<PodRequests>>>,
     at: BTreeMap<PodUid, Text>,
+    /// The process was asked to stop before its last poll: it begins nothing.
+    pub(crate) stopping: bool,
     violation: Option<Violation>,
 }
 
@@ -74,6 +76,7 @@ impl Auditor {
     /// Another process begins: it has seen nothing.
     pub(crate) fn restarted(&mut self) {
         self.view = View::default();
+        self.stopping = false;
     }
 
     /// The process was told this.
@@ -102,6 +105,9 @@ impl Auditor {
     }
 
     fn sends_bind(&mut self, by: Sender, pod: &PodRef, node: &Text, now: Timestamp) {
+        if self.stopping {
+            self.violate("F39", now, format!("{pod} is sent after SIGTERM"));
+        }
         let earlier = self.binds.get(&pod.uid).into_iter().flatten();
         for sent in earlier.filter(|sent| sent.fate == Fate::Open && sent.node != *node) {
             let text = format!("{pod} is sent to {node}, may still go to {}", sent.node);

@@ -27,7 +27,7 @@ pub(crate) struct Watches {
 #[derive(Debug)]
 struct Feed {
     kind: Kind,
-    queue: VecDeque<(Timestamp, Logged)>,
+    queue: VecDeque<Coming>,
     /// Nothing comes before this.
     held_until: Timestamp,
     /// The fault that holds it, until an event is really late by it.
@@ -40,9 +40,19 @@ struct Feed {
     recent: VecDeque<Logged>,
     unsynced_at: Option<Timestamp>,
     list_at: Option<Timestamp>,
+    /// The second page of a list, and when it comes.
+    page: Option<(Timestamp, Vec<Input>)>,
     synced_at: Option<Timestamp>,
     /// A deletion was missed; it is found by a list.
     missed: bool,
+}
+
+#[derive(Debug)]
+struct Coming {
+    at: Timestamp,
+    logged: Logged,
+    /// It has come before.
+    again: bool,
 }
 
 const RECENT: usize = 3;
@@ -60,6 +70,7 @@ impl Watches {
             recent: VecDeque::new(),
             unsynced_at: None,
             list_at: Some(now + Span(20 + rng.below(300))),
+            page: None,
             synced_at: None,
             missed: false,
         };
@@ -82,7 +93,7 @@ impl Watches {
                 plan.took_effect(fault);
             }
             feed.last_at = at;
-            feed.queue.push_back((at, logged.clone()));
+            feed.queue.push_back(Coming { at, logged: logged.clone(), again: false });
         }
         self.scanned = world.version();
     }
@@ -113,8 +124,8 @@ impl Watches {
         feed.held_by = Some(fault);
         feed.held_until = feed.held_until.max(until);
         feed.last_at = feed.last_at.max(until);
-        for (at, _) in &mut feed.queue {
-            *at = (*at).max(until);
+        for coming in &mut feed.queue {
+            coming.at = coming.at.max(until);
         }
     }
 
@@ -124,6 +135,7 @@ impl Watches {
         feed.queue.clear();
         feed.unsynced_at = Some(known_at);
         feed.list_at = Some(list_at);
+        feed.page = None;
         feed.synced_at = None;
     }
 
@@ -135,8 +147,9 @@ impl Watches {
 
 impl Feed {
     fn next(&self) -> Option<Timestamp> {
-        let event = self.queue.front().map(|(at, _)| *at);
-        [event, self.unsynced_at, self.list_at, self.synced_at].into_iter().flatten().min()
+        let event = self.queue.front().map(|coming| coming.at);
+        let page = self.page.as_ref().map(|(at, _)| *at);
+        [event, self.unsynced_at, self.list_at, page, self.synced_at].into_iter().flatten().min()
     }
 
     fn deliver(
@@ -153,18 +166,25 @@ impl Feed {
             inputs.push(self.watch(false));
         }
         if due(self.list_at) {
-            self.list(world, inputs);
             *newest = (*newest).max(world.version());
             self.list_at = None;
-            self.synced_at = Some(now + Span(5));
+            let second = now + Span(1 + plan.draw(Fault::PlaceLost, 200));
+            self.last_at = self.last_at.max(second + Span(5));
+            self.synced_at = Some(second + Span(5));
+            let mut pages = self.list(world);
+            self.page = Some((second, pages.split_off(pages.len() / 2)));
+            inputs.append(&mut pages);
+        }
+        if let Some((_, page)) = self.page.take_if(|(at, _)| *at <= now) {
+            inputs.extend(page);
         }
         if due(self.synced_at) {
             self.synced_at = None;
             inputs.push(self.watch(true));
         }
-        while self.queue.front().is_some_and(|(at, _)| *at <= now) {
-            let Some((_, logged)) = self.queue.pop_front() else { break };
-            self.event(logged, plan, newest, inputs);
+        while self.queue.front().is_some_and(|coming| coming.at <= now) {
+            let Some(coming) = self.queue.pop_front() else { break };
+            self.event(coming, plan, newest, inputs);
         }
     }
 
@@ -173,7 +193,7 @@ impl Feed {
     }
 
     /// What the list lacks was deleted meanwhile.
-    fn list(&mut self, world: &World, inputs: &mut Vec<Input>) {
+    fn list(&mut self, world: &World) -> Vec<Input> {
         self.queue.clear();
         self.recent.clear();
         self.missed = false;
@@ -184,16 +204,20 @@ impl Feed {
             gone.remove(&key);
             self.known.insert(key, deletion_of(event));
         }
-        inputs.extend(listed.into_iter().chain(gone.into_values()).map(Input::Cluster));
+        listed.into_iter().chain(gone.into_values()).map(Input::Cluster).collect()
     }
 
     fn event(
         &mut self,
-        logged: Logged,
+        Coming { at, logged, again }: Coming,
         plan: &mut FaultPlan,
         newest: &mut u64,
         inputs: &mut Vec<Input>,
     ) {
+        if again {
+            inputs.push(Input::Cluster((*logged.event).clone()));
+            return;
+        }
         if deletes(&logged.event) && plan.strikes(Fault::DeleteMissed) {
             plan.took_effect(Fault::DeleteMissed);
             self.missed = true;
@@ -211,9 +235,16 @@ impl Feed {
         }
         if plan.strikes(Fault::Repeated) {
             plan.took_effect(Fault::Repeated);
-            let skip = plan.draw(Fault::Repeated, self.recent.len() as u64) as usize;
-            let again = self.recent.iter().skip(skip);
-            inputs.extend(again.map(|logged| Input::Cluster((*logged.event).clone())));
+            self.repeat(at, plan);
+        }
+    }
+
+    /// The watch goes on from an older place: the last events come once more, one by one.
+    fn repeat(&mut self, now: Timestamp, plan: &mut FaultPlan) {
+        let skip = plan.draw(Fault::Repeated, self.recent.len() as u64) as usize;
+        for (place, logged) in self.recent.iter().skip(skip).enumerate().rev() {
+            let at = now + Span(5 * (1 + place as u64));
+            self.queue.push_front(Coming { at, logged: logged.clone(), again: true });
         }
     }
 

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use berth_core::engine::{Input, Urgency, Write, WriteId, WriteResult};
+use berth_core::framework::Op;
 use k8s_openapi::jiff;
 use tokio::sync::{Notify, Semaphore};
 use tracing::{debug, trace};
@@ -63,6 +64,15 @@ impl Outbox {
     pub fn plans_busy(&self) -> bool {
         let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.plans_under_way > 0 || !waiting.plans.is_empty()
+    }
+
+    /// Takes out the binds that were not sent yet.
+    pub fn take_back_binds(&self) -> Vec<WriteId> {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_bind = |job: &Job| matches!(job.write.op, Op::Bind { .. });
+        let ids = waiting.plans.iter().filter(|job| is_bind(job)).map(|job| job.write.id).collect();
+        waiting.plans.retain(|job| !is_bind(job));
+        ids
     }
 
     async fn ready(&self) {
@@ -136,7 +146,6 @@ impl Dispatcher {
         let (id, urgency) = (job.write.id, job.write.urgency);
         let result = self.result(&job).await;
         trace!(write = id.0, ?result, "outcome");
-        // The engine frees or takes the place on the node before an event may be sent.
         self.report(id, result);
         if urgency == Urgency::Plan {
             self.outbox.plan_ended();
@@ -178,7 +187,6 @@ impl Dispatcher {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use berth_core::framework::Op;
     use berth_core::types::{PodRef, Span};
 
     fn job(id: u64, urgency: Urgency) -> Job {

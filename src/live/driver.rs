@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use berth_core::engine::{CycleReport, Decision, Engine, Input, Notice, Outcome, Write};
+use berth_core::engine::{
+    CycleReport, Decision, Engine, Input, Notice, Outcome, Write, WriteResult,
+};
 use berth_core::framework::Op;
 use berth_core::snapshot::ClusterEvent;
 use berth_core::types::{Pod, Text};
@@ -89,7 +91,19 @@ impl Driver {
             Input::Cluster(ClusterEvent::PodApplied(pod)) => self.told.pod(pod),
             Input::Cluster(_) | Input::Outcome { .. } | Input::Answer { .. } => {}
         }
+        let drains = matches!(input, Input::Drain);
         self.engine.handle(input, self.clock.now());
+        if drains {
+            self.take_back_unsent();
+        }
+    }
+
+    /// A low rate limit may have let many binds wait; those are left to whoever comes next.
+    fn take_back_unsent(&mut self) {
+        for write in self.outbox.take_back_binds() {
+            let result = WriteResult::NotSent { message: "the scheduler is ending".into() };
+            self.engine.handle(Input::Outcome { write, result }, self.clock.now());
+        }
     }
 
     fn drained(&self, ends: Instant) -> bool {

@@ -76,8 +76,8 @@ impl From<Vec<InputError>> for InputErrors {
 /// Every problem of every document: fields that can't be understood, names or UIDs that two pods
 /// share, a second configuration, a PriorityClass that is named and not there.
 pub fn gather(documents: Vec<Document>) -> Result<Objects, InputErrors> {
-    let mut gathering = Gathering::default();
-    gathering.priorities = Priorities::of(&documents);
+    let priorities = Priorities::of(&documents);
+    let mut gathering = Gathering { priorities, ..Gathering::default() };
     let mut phases = [Vec::new(), Vec::new()];
     for document in documents {
         if document.kind() == config::KIND {

@@ -5,6 +5,7 @@
 mod amounts;
 mod nodes;
 mod paint;
+mod pods;
 mod waiting;
 mod words;
 
@@ -39,7 +40,7 @@ pub fn table(view: &View<'_>, paint: Paint) -> String {
     lines.extend(elsewhere(view, paint));
     lines.push(String::new());
     if !waiting.is_empty() {
-        lines.extend(waiting::lines(view, &waiting, paint));
+        lines.extend(waiting::lines(&waiting, paint));
         lines.push(String::new());
     }
     lines.push(summary(view, &usages, waiting.len(), paint));

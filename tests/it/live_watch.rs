@@ -27,6 +27,24 @@ fn a_server_killed_in_mid_burst_costs_nothing() {
 
     the_watch_goes_on(&mut stand, &berth);
     assert_eq!(berth.terminate(), Some(0));
+    ending_in_mid_burst_leaves_nothing_open(&stand);
+}
+
+/// Binds that were sent are let end, the others are left to the next scheduler.
+fn ending_in_mid_burst_leaves_nothing_open(stand: &Stand) {
+    let api = stand.client();
+    let before = n_bound(&api);
+    (0..60).for_each(|n| drop(create(&api, &gpu_pod(&format!("q-{n}"), 0))));
+    let config = FAST.replace("qps: 2000, burst: 2000", "qps: 20, burst: 20");
+    let berth = Berth::start(stand, &config);
+    wait_for(SOON, "the burst has begun", || (n_bound(&api) > before + 5).then_some(()));
+    assert_eq!(berth.terminate(), Some(0));
+    let at_end = n_bound(&api);
+    assert!(at_end < before + 60, "{at_end}");
+    let berth = Berth::start(stand, FAST);
+    wait_for(SOON, "all pods are bound", || (n_bound(&api) == before + 60).then_some(()));
+    assert!(!berth.log().contains("unconfirmed_binds=1"));
+    assert_eq!(berth.terminate(), Some(0));
 }
 
 /// After the server's restart a watch from an older version is answered with 410.

@@ -204,14 +204,13 @@ impl Engine {
         let message = Text::from(unfit.error.message());
         let report = CycleReport {
             message: message.clone(),
-            rejected: unfit.rejected,
+            rejected: unfit.take_rejected(),
             chosen: plan.as_ref().map(|plan| plan.placements[0].node_name.clone()),
             ..self.report(&search, uid, Outcome::Unschedulable)
         };
         self.out.push_back(Decision::Report(Box::new(report)));
         // A nomination that came to nothing is given up. Source: 1.35 and later.
-        let given_up =
-            if plan.is_none() { self.cluster.unnominate(uid) } else { Vec::new() };
+        let given_up = if plan.is_none() { self.cluster.unnominate(uid) } else { Vec::new() };
         self.tell_members(search.entry, uid, "Unschedulable", &message, &texts);
         match plan {
             Some(plan) => self.begin_plan(plan),
@@ -252,7 +251,13 @@ impl Engine {
         let message = &failure.message;
         match failure.rejected_by {
             Some(plugin) => {
-                self.tell_members(entry, &uid, "Unschedulable", message, &[message.clone()]);
+                self.tell_members(
+                    entry,
+                    &uid,
+                    "Unschedulable",
+                    message,
+                    std::slice::from_ref(message),
+                );
                 self.reject(entry, Rejection::by(plugin));
             }
             None => {

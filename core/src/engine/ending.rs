@@ -5,7 +5,7 @@ use crate::framework::Op;
 use super::decision::{Decision, Notice, PlanId, Urgency};
 use super::guard::guarded;
 use super::input::WriteResult;
-use super::plans::{Failure, Plan, Placement, named};
+use super::plans::{Failure, Placement, Plan, named};
 use super::{Engine, Purpose};
 
 /// A write that nobody waits for is sent at most so often.
@@ -13,8 +13,10 @@ const TRIES_MAX: u32 = 3;
 
 impl Engine {
     pub(super) fn end_done(&mut self, id: PlanId) {
-        let Some(plan) = self.plans.remove(id) else { return };
+        let Some(mut plan) = self.plans.remove(id) else { return };
         self.queue.finish_in_flight(plan.entry);
+        // Whatever write a Bind plugin asked for, it is done.
+        plan.placements.iter_mut().for_each(|placement| placement.bound = true);
         self.leave_queue(&plan);
         // Members that came while the plan was under way are next.
         if self.queue.entry(plan.entry).is_some() {
@@ -63,8 +65,8 @@ impl Engine {
         }
         let mut changes = Vec::new();
         for placement in plan.placements.iter().filter(|placement| !placement.bound) {
-            changes.extend(self.cluster.unnominate(&placement.pod.uid));
             changes.extend(self.cluster.forget(&placement.pod.uid));
+            changes.extend(self.cluster.unnominate(&placement.pod.uid));
         }
         self.leave_queue(&plan);
         let failure = plan.failed.take().unwrap_or_else(|| Failure::moved_on("".into()));

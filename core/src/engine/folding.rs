@@ -257,12 +257,10 @@ fn closed(
     }
     let always = always.iter().map(|gate| (gate.name, &gate.gate));
     let own = profile.pre_enqueue.iter().map(|entry| (entry.name, &entry.plugin));
-    own.chain(always).find_map(|(plugin, gate)| {
-        match guarded(plugin, || gate.gate(pod, cluster)) {
-            Ok(Gate::Open) => None,
-            Ok(Gate::Closed { message, told }) => Some(ClosedGate { plugin, message, told }),
-            Err(message) => Some(ClosedGate { plugin, message, told: true }),
-        }
+    own.chain(always).find_map(|(plugin, gate)| match guarded(plugin, || gate.gate(pod, cluster)) {
+        Ok(Gate::Open) => None,
+        Ok(Gate::Closed { message, told }) => Some(ClosedGate { plugin, message, told }),
+        Err(message) => Some(ClosedGate { plugin, message, told: true }),
     })
 }
 

@@ -11,10 +11,10 @@ use crate::types::{Pod, PodUid, Text};
 use super::budget::Budget;
 use super::classes::{ClassKey, Classes};
 use super::guard::guarded;
+use super::judge::{judged_on, verdict_of};
 use super::message::FitError;
 use super::report::{NodeScores, Rejected, ReportLevel};
 use super::setup::Setup;
-use super::judge::{judged_on, verdict_of};
 use super::table::{Table, Unready};
 
 /// What a member's placing needs to know besides the ledger.
@@ -55,7 +55,8 @@ pub(super) enum Unplaced {
 pub(super) struct Unfit {
     pub(super) error: FitError,
     pub(super) rejection: Rejection,
-    pub(super) rejected: Vec<Rejected>,
+    /// Nodes by plugin and reason text.
+    rejected: BTreeMap<(&'static str, Text), usize>,
     /// A node was Broken: if nothing fits, this is an error and no lack of room.
     pub(super) broken: Option<Text>,
     /// By node, for PostFilter; `None` if it has no say: the pod fits, but was refused later.
@@ -120,11 +121,12 @@ impl Placer<'_> {
             Verdict::Unschedulable(reason) | Verdict::Unresolvable(reason) => reason.clone(),
             Verdict::Fit => Reason::default(),
         };
-        let said_no = if pending { &mut unfit.rejection.pending } else { &mut unfit.rejection.plugins };
+        let said_no =
+            if pending { &mut unfit.rejection.pending } else { &mut unfit.rejection.plugins };
         said_no.push(plugin);
         let text = Text::from(reason.texts.join(", "));
         let nodes = unfit.error.nodes;
-        unfit.rejected.push(Rejected { plugin, reason: text.clone(), nodes });
+        unfit.rejected.insert((plugin, text.clone()), nodes);
         unfit.error.pre_filter = Some(text);
         if !self.profile.post_filter.is_empty() {
             unfit.verdicts = Some(vec![verdict; cluster.nodes().capacity()]);
@@ -233,13 +235,7 @@ impl Placer<'_> {
         candidates.iter().cycle_from(start).take(target).collect()
     }
 
-    fn unfit(
-        &self,
-        cluster: &Cluster,
-        pod: &Pod,
-        table: &Table,
-        crowded: &[Crowded],
-    ) -> Unplaced {
+    fn unfit(&self, cluster: &Cluster, pod: &Pod, table: &Table, crowded: &[Crowded]) -> Unplaced {
         let mut unfit = Unfit::default();
         unfit.error.nodes = cluster.nodes().len();
         let mut plugins: Vec<&'static str> = Vec::new();
@@ -355,14 +351,21 @@ impl Unfit {
             Verdict::Fit => return,
             Verdict::Unschedulable(reason) | Verdict::Unresolvable(reason) => &reason.texts[..],
             Verdict::Broken(text) => {
-                self.broken.get_or_insert_with(|| {
-                    Text::from(format!("running {plugin:?} filter plugin: {text}"))
-                });
+                let told = Text::from(format!("running {plugin:?} filter plugin: {text}"));
+                // Whatever order the nodes were looked at in, one text speaks for all.
+                self.broken = self.broken.take().into_iter().chain([told]).min();
                 std::slice::from_ref(text)
             }
         };
-        let row = |reason: &Text| Rejected { plugin, reason: reason.clone(), nodes };
-        self.rejected.extend(texts.iter().map(row));
+        for text in texts {
+            *self.rejected.entry((plugin, text.clone())).or_default() += nodes;
+        }
+    }
+
+    /// Returns the rows of a report.
+    pub(super) fn take_rejected(&mut self) -> Vec<Rejected> {
+        let rows = std::mem::take(&mut self.rejected).into_iter();
+        rows.map(|((plugin, reason), nodes)| Rejected { plugin, reason, nodes }).collect()
     }
 }
 

@@ -4,9 +4,7 @@
 use std::sync::Arc;
 
 use crate::framework::plan::{PodsGone, Wait};
-use crate::framework::{
-    Cycle, Op, PostFilterAnswer, Profile, StageDraft, Verdict, WriteDraft,
-};
+use crate::framework::{Cycle, Op, PostFilterAnswer, Profile, StageDraft, Verdict, WriteDraft};
 use crate::queue::EntryId;
 use crate::snapshot::{Cluster, NodeIdx, Overlay};
 use crate::types::{Pod, PodRef, PodUid, Span, Text, Timestamp};

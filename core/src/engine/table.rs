@@ -4,14 +4,14 @@
 use std::collections::BTreeMap;
 
 use crate::framework::{
-    Cycle, CycleState, Filter, NodeSet, Normalize, PreFilterAnswer, Profile, Reads, Reason, Verdict,
+    Cycle, CycleState, Filter, NodeSet, Normalize, PreFilterAnswer, Profile, Reads, Verdict,
 };
 use crate::snapshot::{Cluster, IndexRef, NodeIdx, Version};
-use crate::types::Text;
 
 use super::budget::Budget;
 use super::guard::guarded;
 use super::judge::{Shape, filter_at, shape_of};
+use super::only::Only;
 
 /// Index into [`Table::answers`]; 0 is Fit.
 type AnswerId = u16;
@@ -55,13 +55,6 @@ struct Dependency {
     plugin: &'static str,
     reads: Reads,
     versions: Vec<Version>,
-}
-
-/// Nodes that PreFilter plugins restricted the pod to.
-#[derive(Default)]
-struct Only {
-    nodes: Option<NodeSet>,
-    plugins: Vec<&'static str>,
 }
 
 /// Why there is no table.
@@ -385,32 +378,6 @@ impl Table {
         // Each answer is kept twice, with its texts: about this much.
         let answers = self.answers.len() * 256;
         nodes * size_of::<AnswerId>() + wide + 3 * nodes / 8 + answers + self.scores.bytes() + 512
-    }
-}
-
-impl Only {
-    fn restrict(&mut self, plugin: &'static str, nodes: Vec<NodeIdx>) {
-        let mut set: NodeSet = nodes.into_iter().collect();
-        if let Some(known) = &self.nodes {
-            set = set.iter().filter(|node| known.contains(*node)).collect();
-        }
-        self.nodes = Some(set);
-        self.plugins.push(plugin);
-    }
-
-    fn names(&self, plugin: &str) -> bool {
-        self.plugins.contains(&plugin)
-    }
-
-    fn excludes(&self, node: NodeIdx) -> Option<Reason> {
-        let nodes = self.nodes.as_ref()?;
-        if nodes.contains(node) {
-            return None;
-        }
-        let mut plugins = self.plugins.clone();
-        plugins.sort_unstable();
-        let text = format!("node(s) didn't satisfy plugin(s) [{}]", plugins.join(" "));
-        Some(Reason::from(Text::from(text)))
     }
 }
 

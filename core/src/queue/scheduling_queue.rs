@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::framework::{QueueOrdering, Ranked};
-use crate::snapshot::{Change, Cluster};
+use crate::snapshot::Cluster;
 use crate::types::{PodUid, Span, Text, Timestamp};
 
 use super::backoff::BackoffPolicy;
@@ -37,15 +37,15 @@ type WaitKey = (u32, Rejection);
 type GateKey = (u32, &'static str);
 
 pub struct SchedulingQueue {
-    entries: BTreeMap<EntryId, Entry>,
-    of_pod: BTreeMap<PodUid, EntryId>,
+    pub(super) entries: BTreeMap<EntryId, Entry>,
+    pub(super) of_pod: BTreeMap<PodUid, EntryId>,
     of_group: BTreeMap<Text, EntryId>,
     ordering: Box<dyn QueueOrdering>,
     backoff: BTreeSet<BackoffKey>,
     error_backoff: BTreeSet<BackoffKey>,
-    unschedulable: Waiting<WaitKey>,
-    gated: Waiting<GateKey>,
-    in_flight: InFlight,
+    pub(super) unschedulable: Waiting<WaitKey>,
+    pub(super) gated: Waiting<GateKey>,
+    pub(super) in_flight: InFlight,
     policy: BackoffPolicy,
     leftover: Span,
     leftover_checked: Timestamp,
@@ -263,7 +263,7 @@ impl SchedulingQueue {
         }
     }
 
-    fn requeue(&mut self, id: EntryId, asked: Asked, now: Timestamp) {
+    pub(super) fn requeue(&mut self, id: EntryId, asked: Asked, now: Timestamp) {
         let Some(entry) = self.entries.get_mut(&id) else { return };
         entry.backoff_until = self.policy.expiry(entry);
         let over = self.policy.length(entry) == Span::ZERO
@@ -279,70 +279,6 @@ impl SchedulingQueue {
     /// The entry's attempt has come to an end: changes from now on don't concern it.
     pub fn finish_in_flight(&mut self, id: EntryId) {
         self.in_flight.finish(id);
-    }
-
-    /// Wakes whom `change` may help. Returns the gated entries whose gate should be asked again.
-    /// Cost: one question for each class that waits, then for each entry that is woken.
-    pub fn on_change(
-        &mut self,
-        change: &Change,
-        now: Timestamp,
-        ask: &mut Ask<'_>,
-    ) -> Vec<EntryId> {
-        self.in_flight.record(change);
-        let mut answers = Answers::new(change, ask);
-        let own = match change {
-            Change::PodUpdated { uid, .. } => self.of_pod.get(uid).copied(),
-            Change::PodFreed { old, .. } => self.of_pod.get(&old.uid).copied(),
-            _ => None,
-        };
-        for (id, asked) in self.woken(&mut answers, own) {
-            self.leave_station(id);
-            self.requeue(id, asked, now);
-        }
-        self.reopened(&mut answers, own)
-    }
-
-    fn woken(&self, answers: &mut Answers<'_, '_>, own: Option<EntryId>) -> Vec<(EntryId, Asked)> {
-        let mut woken = Vec::new();
-        for (_, ids) in self.unschedulable.groups() {
-            let Some(entry) = self.speaker(ids, own) else { continue };
-            let asked = answers.of(entry);
-            if asked != Asked::Skip {
-                woken.extend(ids.iter().filter(|id| Some(**id) != own).map(|id| (*id, asked)));
-            }
-        }
-        if let Some(entry) = own.and_then(|id| self.entries.get(&id))
-            && entry.station == Station::Unschedulable
-        {
-            let asked = answers.of(entry);
-            woken.extend((asked != Asked::Skip).then_some((entry.id, asked)));
-        }
-        woken.sort_unstable();
-        woken
-    }
-
-    fn reopened(&self, answers: &mut Answers<'_, '_>, own: Option<EntryId>) -> Vec<EntryId> {
-        let mut reopened = Vec::new();
-        for ((_, plugin), ids) in self.gated.groups() {
-            if self.speaker(ids, own).is_some_and(|entry| answers.opens(entry, plugin)) {
-                reopened.extend(ids.iter().copied().filter(|id| Some(*id) != own));
-            }
-        }
-        if let Some(entry) = own.and_then(|id| self.entries.get(&id))
-            && let Station::Gated { plugin } = entry.station
-            && answers.opens(entry, plugin)
-        {
-            reopened.push(entry.id);
-        }
-        reopened.sort_unstable();
-        reopened
-    }
-
-    /// Returns an entry to ask on behalf of a group, not the one that changed itself.
-    fn speaker(&self, ids: &BTreeSet<EntryId>, own: Option<EntryId>) -> Option<&Entry> {
-        let id = ids.iter().find(|id| Some(**id) != own)?;
-        self.entries.get(id)
     }
 
     /// Moves what has backed off, and what has waited longer than [`LEFTOVER`].
@@ -412,7 +348,7 @@ impl SchedulingQueue {
         }
     }
 
-    fn leave_station(&mut self, id: EntryId) {
+    pub(super) fn leave_station(&mut self, id: EntryId) {
         let Some(entry) = self.entries.get(&id) else { return };
         match &entry.station {
             Station::Active => {

@@ -188,7 +188,8 @@ impl Cluster {
         Some(record.pod.clone())
     }
 
-    /// Takes back an assumption. Returns what it changed; nothing if the pod isn't assumed.
+    /// Takes back an assumption; the nomination that stands on the object counts again. Returns
+    /// what it changed; nothing if the pod isn't assumed.
     pub fn forget(&mut self, uid: &PodUid) -> Vec<Change> {
         let Some(Place::Assumed(node)) = self.pods.get(uid).map(|record| record.place) else {
             return Vec::new();
@@ -196,7 +197,9 @@ impl Cluster {
         let Some(pod) = self.set_place(uid, Place::Nowhere) else { return Vec::new() };
         self.vacate(&pod, node);
         self.leave(node);
-        vec![Change::PodFreed { old: Box::new(pod), node }]
+        let mut changes = vec![Change::PodFreed { old: Box::new(pod), node }];
+        changes.extend(self.follow_nomination(uid));
+        changes
     }
 
     /// Notes that `uid` waits for `node` (victims are leaving): pods of its priority or below see

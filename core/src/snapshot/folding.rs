@@ -227,7 +227,9 @@ impl Cluster {
         };
         self.move_pod(&old, was.node(), &pod, place.node());
         let aspects = PodAspects::between(&old, &pod);
-        let nomination_moved = old.nominated_node != pod.nominated_node || was != place;
+        let nomination_moved = old.nominated_node != pod.nominated_node
+            || was != place
+            || old.finished() != pod.finished();
         self.pods.insert(uid.clone(), PodRecord { pod, place });
         let mut changes = if nomination_moved { self.follow_nomination(&uid) } else { Vec::new() };
         match (was, place) {
@@ -285,7 +287,7 @@ impl Cluster {
     }
 
     /// Takes over the nomination that stands on the object. The node may be unknown as yet.
-    fn follow_nomination(&mut self, uid: &PodUid) -> Vec<Change> {
+    pub(super) fn follow_nomination(&mut self, uid: &PodUid) -> Vec<Change> {
         let Some(record) = self.pods.get(uid) else { return Vec::new() };
         let wanted = match (record.place, &record.pod.nominated_node) {
             (Place::Nowhere, Some(name)) if !record.pod.finished() => Some(self.nodes.enter(name)),

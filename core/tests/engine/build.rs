@@ -52,7 +52,8 @@ pub(crate) fn labels_of(labels: &[(&str, &str)]) -> Labels {
 /// A pod that asks for `cpu` CPUs.
 pub(crate) fn pod(name: &str, cpu: i64) -> Pod {
     let real = Resources { cpu_milli: cpu * 1000, ..Resources::default() };
-    let requests = PodRequests { nonzero_cpu_milli: real.cpu_milli, real, ..PodRequests::default() };
+    let requests =
+        PodRequests { nonzero_cpu_milli: real.cpu_milli, real, ..PodRequests::default() };
     Pod {
         uid: PodUid(name.into()),
         namespace: "default".into(),

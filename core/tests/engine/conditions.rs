@@ -47,10 +47,7 @@ fn a_condition_is_written_again_at_once_when_its_reasons_change() {
     w.change("p", |p| *p = p.clone().label("early", "no"));
     w.node(node("n2", 1));
     w.run();
-    assert_eq!(
-        &*w.condition("p").message,
-        "0/2 nodes are available: turned away early."
-    );
+    assert_eq!(&*w.condition("p").message, "0/2 nodes are available: turned away early.");
 }
 
 #[test]
@@ -84,7 +81,7 @@ fn a_stale_condition_is_written_again_when_a_newer_object_is_seen() {
     let mut w = no_room();
     let write = tell(&mut w);
     w.answer(&write, WriteResult::Stale { message: "modified".into() });
-    assert!(w.to_write().is_empty(), "the same version would be as stale");
+    assert!(w.pending_writes().is_empty(), "the same version would be as stale");
     w.change("p", |p| p.generation = 2);
     let write = tell(&mut w);
     w.carry_out(write);
@@ -99,7 +96,7 @@ fn a_newer_object_that_was_seen_before_the_stale_answer_counts_too() {
     w.change("p", |p| p.generation = 2);
     w.think();
     w.carry_out(write);
-    assert_eq!(w.to_write(), ["tell p Unschedulable"]);
+    assert_eq!(w.pending_writes(), ["tell p Unschedulable"]);
 }
 
 #[test]
@@ -107,9 +104,9 @@ fn a_lost_answer_is_tried_again_a_little_later() {
     let mut w = no_room();
     let write = tell(&mut w);
     w.answer(&write, unknown());
-    assert!(w.to_write().is_empty());
+    assert!(w.pending_writes().is_empty());
     w.now = w.now + Span::from_secs(1);
-    assert_eq!(w.to_write(), ["tell p Unschedulable"]);
+    assert_eq!(w.pending_writes(), ["tell p Unschedulable"]);
 }
 
 #[test]
@@ -120,7 +117,7 @@ fn what_the_object_says_already_is_not_written() {
     let message = "0/1 nodes are available: 1 Insufficient cpu.".into();
     p.unscheduled = Some(Condition { reason: "Unschedulable".into(), message });
     w.pod(p);
-    assert!(w.to_write().is_empty());
+    assert!(w.pending_writes().is_empty());
 }
 
 #[test]
@@ -129,7 +126,7 @@ fn a_condition_that_somebody_overwrote_is_written_again_in_its_time() {
     w.run();
     let theirs = Condition { reason: "Unschedulable".into(), message: "because".into() };
     w.change("p", |p| p.unscheduled = Some(theirs));
-    assert!(w.to_write().is_empty());
+    assert!(w.pending_writes().is_empty());
     w.wait_secs(60);
     assert!(w.condition("p").message.contains("Insufficient cpu"));
 }

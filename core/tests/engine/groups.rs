@@ -37,7 +37,7 @@ fn a_group_waits_for_its_members_and_then_goes_as_one() {
     assert_eq!(w.station("a"), Some(Station::Gated { plugin: "Group" }));
     assert!(w.condition("b").message.contains("2 of 3"), "{}", w.condition("b").message);
     w.pod(member("c", 1));
-    assert_eq!(w.to_write(), ["bind a to n1", "bind b to n1", "bind c to n1"]);
+    assert_eq!(w.pending_writes(), ["bind a to n1", "bind b to n1", "bind c to n1"]);
     w.run();
     assert_eq!(w.engine.queue().entries().count(), 0);
 }

@@ -156,7 +156,7 @@ impl World {
     }
 
     /// Returns what is waiting to be written, by kind, after thinking.
-    pub(crate) fn to_write(&mut self) -> Vec<String> {
+    pub(crate) fn pending_writes(&mut self) -> Vec<String> {
         self.think();
         self.writes.iter().map(|write| shown(&write.op)).collect()
     }

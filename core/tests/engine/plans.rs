@@ -12,7 +12,7 @@ fn a_plain_pod_is_bound_by_one_write() {
     let mut w = World::new();
     w.node(node("n1", 4));
     w.pod(pod("p", 1));
-    assert_eq!(w.to_write(), ["bind p to n1"]);
+    assert_eq!(w.pending_writes(), ["bind p to n1"]);
     assert_eq!(w.held("p"), "n1");
     w.run();
     assert_eq!(w.bound("p"), "n1");
@@ -27,9 +27,9 @@ fn a_write_uses_the_name_that_the_one_before_brought_back() {
     w.node(node("n1", 4));
     w.pod(pod("p", 1).label("create", "thing-"));
     let create = w.write(|op| matches!(op, Op::Create { .. }));
-    assert!(w.to_write().is_empty(), "the next stage waits for the outcome");
+    assert!(w.pending_writes().is_empty(), "the next stage waits for the outcome");
     w.carry_out(create);
-    assert_eq!(w.to_write(), [r#"patch Known("made-1") to 1"#]);
+    assert_eq!(w.pending_writes(), [r#"patch Known("made-1") to 1"#]);
     w.run();
     assert_eq!(w.bound("p"), "n1");
 }
@@ -45,12 +45,9 @@ fn a_failed_plan_is_taken_back_newest_first_and_gives_back_the_place() {
     w.carry_out(patch);
     let bind = w.bind_of("p");
     w.answer(&bind, refused(403));
-    let undone = [
-        r#"patch Known("made-1") to 0"#,
-        r#"delete Known("made-1")"#,
-        "tell p SchedulerError",
-    ];
-    assert_eq!(w.to_write(), undone);
+    let undone =
+        [r#"patch Known("made-1") to 0"#, r#"delete Known("made-1")"#, "tell p SchedulerError"];
+    assert_eq!(w.pending_writes(), undone);
     assert_eq!(w.held("p"), "");
     assert_eq!(w.station("p"), Some(Station::ErrorBackoff));
 }
@@ -207,12 +204,11 @@ fn draining_ends_what_is_under_way_and_begins_nothing() {
 
 #[test]
 fn nothing_is_decided_before_the_watches_have_synced() {
-    let setup =
-        berth_core::engine::Setup { watches: vec!["pods".into()], ..Default::default() };
+    let setup = berth_core::engine::Setup { watches: vec!["pods".into()], ..Default::default() };
     let mut w = World::with(setup);
     w.node(node("n1", 4));
     w.pod(pod("p", 1));
-    assert!(w.to_write().is_empty());
+    assert!(w.pending_writes().is_empty());
     w.input(Input::Watch { kind: "pods".into(), synced: true });
     w.run();
     assert_eq!(w.bound("p"), "n1");

@@ -28,9 +28,7 @@ use berth_core::framework::{
 };
 use berth_core::snapshot::{Change, Cluster, CountQuery, IndexRef, NodeIdx, Overlay, ResourceId};
 use berth_core::types::selector::{Operator, Requirement};
-use berth_core::types::{
-    LabelSelector, Pod, PodUid, Span, Text, Timestamp, Value,
-};
+use berth_core::types::{LabelSelector, Pod, PodUid, Span, Text, Timestamp, Value};
 use priority_queue::PriorityQueue;
 
 pub(crate) static ALL: &[&PluginDef] = &[

@@ -21,7 +21,7 @@ fn world(setup: Setup) -> World {
 }
 
 fn deletions(w: &mut World) -> Vec<String> {
-    w.to_write().into_iter().filter(|write| write.starts_with("delete")).collect()
+    w.pending_writes().into_iter().filter(|write| write.starts_with("delete")).collect()
 }
 
 #[test]

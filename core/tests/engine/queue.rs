@@ -98,7 +98,10 @@ fn an_error_backs_off_and_is_never_taken_early() {
         gaps.push(w.now.since(last).as_millis() / 1000);
         last = w.now;
     }
-    assert!(gaps.iter().zip([2, 4, 8, 10, 10]).all(|(gap, least)| (least..=least + 2).contains(gap)), "{gaps:?}");
+    assert!(
+        gaps.iter().zip([2, 4, 8, 10, 10]).all(|(gap, least)| (least..=least + 2).contains(gap)),
+        "{gaps:?}"
+    );
 }
 
 #[test]

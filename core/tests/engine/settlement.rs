@@ -23,10 +23,10 @@ fn an_unknown_bind_keeps_its_place_until_three_steps_have_been_taken_in_order() 
     w.answer(&bind, unknown());
     assert_eq!(w.engine.next_wakeup().map(|(at, _)| at), Some(w.now + bind.timeout));
     w.now = w.now + bind.timeout - berth_core::types::Span(1);
-    assert!(w.to_write().is_empty(), "the server may still carry it out");
+    assert!(w.pending_writes().is_empty(), "the server may still carry it out");
     w.now = w.now + berth_core::types::Span(1);
     let read = w.write(|op| matches!(op, Op::ReadPod { .. }));
-    assert!(w.to_write().is_empty(), "one step after the other");
+    assert!(w.pending_writes().is_empty(), "one step after the other");
     assert_eq!(w.held("p"), "n1");
     w.carry_out(read);
     let fence = w.write(|op| matches!(op, Op::Fence { .. }));
@@ -60,7 +60,7 @@ fn a_bind_that_commits_between_read_and_fence_is_found_by_another_read() {
     // The proposal that was still inside the store commits.
     w.server.carry_out(&bind.op);
     w.carry_out(fence);
-    assert_eq!(w.to_write(), ["read p"]);
+    assert_eq!(w.pending_writes(), ["read p"]);
     w.run();
     assert_eq!((w.held("p"), w.bound("q")), ("n1".into(), String::new()));
     assert_eq!(w.engine.under_way(), (0, 0));
@@ -73,11 +73,14 @@ fn a_stale_bind_is_no_answer_either() {
     let read = w.write(|op| matches!(op, Op::ReadPod { .. }));
     w.carry_out(read);
     assert_eq!(w.held("p"), "n1");
-    assert!(w.to_write().is_empty(), "unbound now says nothing before the timeout has passed");
+    assert!(
+        w.pending_writes().is_empty(),
+        "unbound now says nothing before the timeout has passed"
+    );
     w.wait_secs(4);
     assert_eq!(w.held("p"), "n1");
     w.now = w.now + berth_core::types::Span::from_secs(1);
-    assert_eq!(w.to_write(), ["read p"]);
+    assert_eq!(w.pending_writes(), ["read p"]);
 }
 
 #[test]
@@ -88,7 +91,7 @@ fn reads_and_fences_that_fail_are_tried_again_and_the_place_stays_held() {
     for result in [unknown(), refused(500), WriteResult::NotSent { message: "busy".into() }] {
         let read = w.write(|op| matches!(op, Op::ReadPod { .. }));
         w.answer(&read, result);
-        assert!(w.to_write().is_empty());
+        assert!(w.pending_writes().is_empty());
         assert_eq!(w.held("p"), "n1");
         w.now = w.now + berth_core::types::Span::from_secs(1);
     }
@@ -98,7 +101,7 @@ fn reads_and_fences_that_fail_are_tried_again_and_the_place_stays_held() {
     w.answer(&fence, unknown());
     assert_eq!(w.held("p"), "n1");
     w.now = w.now + berth_core::types::Span::from_secs(1);
-    assert_eq!(w.to_write(), ["read p"], "a fence without an answer proves nothing");
+    assert_eq!(w.pending_writes(), ["read p"], "a fence without an answer proves nothing");
 }
 
 #[test]

@@ -111,7 +111,8 @@ impl<'a> Peak<'a> {
             format!("needs {wanted}; none is free on any node")
         } else {
             let free = amount::bare(name, self.free);
-            format!("needs {wanted}; at most {free} are free on one node ({freest})")
+            let are = if free == "1" { "is" } else { "are" };
+            format!("needs {wanted}; at most {free} {are} free on one node ({freest})")
         })
     }
 }

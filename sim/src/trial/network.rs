@@ -110,10 +110,18 @@ impl Trial<'_> {
             }
         }
         let result = self.world.carry_out(&write.op, self.now);
-        let done = matches!(result, WriteResult::Done(_));
-        if !done {
+        if let Op::ReadPod { pod } = &write.op {
+            self.hasten(pod);
+        }
+        if !matches!(result, WriteResult::Done(_)) {
             self.lost(by, &write.op);
         }
+        self.reply(by, write, sent, result);
+    }
+
+    /// The server's answer goes back, or is lost.
+    fn reply(&mut self, by: Sender, write: &Write, sent: Timestamp, result: WriteResult) {
+        let done = matches!(result, WriteResult::Done(_));
         if self.plan.strikes(Fault::AnswerLost) {
             if done && !matches!(write.op, Op::ReadPod { .. }) {
                 self.plan.took_effect(Fault::AnswerLost);
@@ -210,6 +218,22 @@ impl Trial<'_> {
             pod.node_name = Some(proposal.node.clone());
             pod.unscheduled = None;
         });
+    }
+
+    /// A read has seen the pod unbound: now and then its late bind is committed right after that,
+    /// before a fence can be there.
+    fn hasten(&mut self, pod: &PodRef) {
+        let soon = self.now + Span(1 + self.plan.draw(Fault::LateCommit, 5));
+        let mut late = self.proposals.iter_mut();
+        let Some((id, proposal)) = late.find(|(_, p)| p.pod.uid == pod.uid) else {
+            return;
+        };
+        if proposal.commits_at > soon && self.plan.draw(Fault::LateCommit, 3) == 0 {
+            proposal.commits_at = soon;
+            let id = *id;
+            // The entry for its old time finds nothing any more.
+            self.enter(soon, Due::Commits { proposal: id });
+        }
     }
 
     /// Notes which proposals for the pod can't be committed any more.

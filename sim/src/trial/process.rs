@@ -59,6 +59,7 @@ impl Trial<'_> {
     pub(super) fn poll(&mut self) {
         let now = self.now;
         let Some(process) = &mut self.process else { return };
+        self.auditor.stopping = process.draining;
         let poll = process.engine.poll(now);
         if poll.working {
             self.enter(now + Span(1), Due::Poll);

@@ -54,12 +54,12 @@ impl SeriesBook {
         now: Instant,
     ) -> Option<Post> {
         let likeness = (happening.pod.uid.clone(), happening.what, happening.note.clone());
-        if let Some(series) = self.series.get_mut(&likeness) {
-            if now.saturating_duration_since(series.seen) < FINISH {
-                series.count = series.count.saturating_add(1);
-                (series.seen, series.last, series.dirty) = (now, happening.at, true);
-                return series.post_if_due(now);
-            }
+        if let Some(series) = self.series.get_mut(&likeness)
+            && now.saturating_duration_since(series.seen) < FINISH
+        {
+            series.count = series.count.saturating_add(1);
+            (series.seen, series.last, series.dirty) = (now, happening.at, true);
+            return series.post_if_due(now);
         }
         let name = body::name(happening);
         let body = body::event(happening, &name, hostname);

@@ -3,16 +3,15 @@
 use std::collections::BTreeMap;
 
 use berth_core::types::resources::CPU;
-use berth_core::types::{Node, Pod, Resources, Taint, TaintEffect};
+use berth_core::types::{Node, Pod, Resources};
 
 use super::amounts::{gpus, is_part, label, n_gpus, shown, sum};
 use super::paint::{Paint, Piece, Style, cells, cut, joined, padded, plain, width, wrap};
+use super::pods::{pods, shorten};
 use super::words::{counted, counted_i64};
 use super::{View, WIDTH};
 
 const NAME_MAX: usize = 40;
-/// Lines of pods that a node gets.
-const LINES_MAX: usize = 4;
 /// Cells of a CPU bar: CPUs are too many for one each.
 const CPU_CELLS: i64 = 8;
 
@@ -25,12 +24,12 @@ const PRODUCT: &str = "nvidia.com/gpu.product";
 
 /// A node with what is used of it.
 pub(super) struct Usage<'a> {
-    node: &'a Node,
+    pub(super) node: &'a Node,
     pool: String,
     before: Resources,
     used: Resources,
     /// Pods with whether they were placed now.
-    pods: Vec<(&'a Pod, bool)>,
+    pub(super) pods: Vec<(&'a Pod, bool)>,
 }
 
 impl Usage<'_> {
@@ -246,74 +245,6 @@ fn node_lines(
         format!("{left}{}", right.get(at).map_or(String::new(), |line| joined(line, paint)))
     };
     (0..n_lines).map(line).collect()
-}
-
-/// Keeps what fits into a few lines and counts the rest.
-fn shorten(lines: &mut Vec<Vec<Piece>>) {
-    if lines.len() > LINES_MAX {
-        let n_more: usize = lines[LINES_MAX - 1..].iter().map(Vec::len).sum();
-        lines.truncate(LINES_MAX - 1);
-        lines.push(vec![Piece::new(format!("and {n_more} more"), Style::Dim)]);
-    }
-}
-
-/// The pods that hold GPUs or came now by name, the rest as a number.
-fn pods(usage: &Usage<'_>, pool: &[Usage<'_>]) -> Vec<Piece> {
-    let has_gpus = usage.gpus_total() > 0;
-    let (mut pieces, mut n_rest) = (Vec::new(), 0);
-    for (pod, now) in &usage.pods {
-        let n_held = n_gpus(&pod.usage.real);
-        if has_gpus && n_held == 0 && !now {
-            n_rest += 1;
-            continue;
-        }
-        pieces.push(pod_piece(pod, *now, n_held));
-    }
-    if n_rest > 0 {
-        pieces.push(Piece::new(format!("{n_rest} without GPUs"), Style::Dim));
-    }
-    if usage.node.unschedulable {
-        pieces.push(Piece::new("cordoned", Style::Waits));
-    }
-    pieces.extend(own_taints(usage, pool).map(|taint| Piece::new(taint, Style::Waits)));
-    let n_pieces = pieces.len();
-    for piece in pieces.iter_mut().take(n_pieces.saturating_sub(1)) {
-        piece.text.push(',');
-    }
-    pieces
-}
-
-/// Taints that keep pods away from this node and not from its whole pool.
-fn own_taints<'a>(usage: &'a Usage<'_>, pool: &'a [Usage<'_>]) -> impl Iterator<Item = String> {
-    let repels = |taint: &&Taint| taint.effect != TaintEffect::PreferNoSchedule;
-    let common = |taint: &Taint| pool.iter().all(|other| other.node.taints.contains(taint));
-    let taints = usage.node.taints.iter().filter(|_| !usage.node.unschedulable).filter(repels);
-    let own = taints.filter(move |taint| pool.len() > 1 && !common(taint));
-    own.map(|taint| format!("taint {}", shown_taint(taint)))
-}
-
-/// Writes `key=value`, or the key alone where there is no value.
-pub(super) fn shown_taint(taint: &Taint) -> String {
-    match taint.value.as_str() {
-        "" => plain(&taint.key),
-        value => format!("{}={}", plain(&taint.key), plain(value)),
-    }
-}
-
-fn pod_piece(pod: &Pod, now: bool, n_held: i64) -> Piece {
-    let mark = if now { "+" } else { "" };
-    let count = if n_held > 0 { format!(" ×{n_held}") } else { String::new() };
-    let leaving = if pod.terminating { " (leaving)" } else { "" };
-    let style = if now { Style::Good } else { Style::Plain };
-    Piece::new(format!("{mark}{}{count}{leaving}", name(pod)), style)
-}
-
-/// The pod's name, with its namespace unless that is `default`.
-pub(super) fn name(pod: &Pod) -> String {
-    match pod.namespace.as_str() {
-        "default" => plain(&pod.name),
-        namespace => format!("{}/{}", plain(namespace), plain(&pod.name)),
-    }
 }
 
 #[cfg(test)]

@@ -104,7 +104,7 @@ fn gpus_in_words(numbers: &str) -> String {
         let tail = words[at][bare.len()..].to_owned();
         words[at] = format!("{}{tail}", if words[at - 1] == "1" { "GPU" } else { "GPUs" });
     }
-    plain(&words.join(" ").replace("at most 1 are free", "at most 1 is free"))
+    plain(&words.join(" "))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::error::Error;
 use std::io::{Read, stdin};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use std::sync::mpsc::{Sender, channel};
 
 use berth_stand::{ADMIN, Binaries, Options, Stand, with_sources};
@@ -17,10 +17,20 @@ enum Cli {
     Build,
     /// Run etcd and kube-apiserver until SIGINT or SIGTERM.
     Run(Run),
+    /// Run a command with KUBECONFIG set to a control plane of its own; its exit code is ours.
+    Exec(Exec),
 }
 
 #[derive(Args)]
-struct Run {
+struct Exec {
+    #[command(flatten)]
+    server: Server,
+    #[arg(trailing_var_arg = true, required = true)]
+    command: Vec<String>,
+}
+
+#[derive(Args)]
+struct Server {
     /// Feature gates of the server, such as A=true,B=false
     #[arg(long, default_value = "")]
     feature_gates: String,
@@ -30,6 +40,12 @@ struct Run {
     /// Serve all API groups, with the gates that the scenario files need
     #[arg(long, conflicts_with_all = ["feature_gates", "runtime_config"])]
     all_groups: bool,
+}
+
+#[derive(Args)]
+struct Run {
+    #[command(flatten)]
+    server: Server,
     /// Also stop when stdin is closed
     #[arg(long)]
     until_stdin_closes: bool,
@@ -37,11 +53,12 @@ struct Run {
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse() {
-        Cli::Build => build(),
-        Cli::Run(args) => run(&args),
+        Cli::Build => build().map(|()| ExitCode::SUCCESS),
+        Cli::Run(args) => run(&args).map(|()| ExitCode::SUCCESS),
+        Cli::Exec(args) => exec(&args),
     };
     match outcome {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             eprintln!("stand: {}", with_sources(error.as_ref()));
             ExitCode::FAILURE
@@ -63,7 +80,7 @@ fn run(args: &Run) -> Result<(), Box<dyn Error>> {
     // Before the start: a signal in the middle of it is then heard at its end, and nothing is left
     // behind.
     stop_on_signal(stop.clone())?;
-    let stand = Stand::start(&options(args))?;
+    let stand = Stand::start(&options(&args.server))?;
     if args.until_stdin_closes {
         stop_on_closed_stdin(stop);
     }
@@ -77,7 +94,20 @@ fn run(args: &Run) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn options(args: &Run) -> Options {
+fn exec(args: &Exec) -> Result<ExitCode, Box<dyn Error>> {
+    let stand = Stand::start(&options(&args.server))?;
+    let Some((program, rest)) = args.command.split_first() else { return Ok(ExitCode::FAILURE) };
+    let status = Command::new(program)
+        .args(rest)
+        .env("KUBECONFIG", stand.kubeconfig_path(ADMIN)?)
+        .status()
+        .map_err(|error| format!("{program} can't be run: {error}"))?;
+    stand.stop();
+    let code = status.code().and_then(|code| u8::try_from(code).ok());
+    Ok(code.map_or(ExitCode::FAILURE, ExitCode::from))
+}
+
+fn options(args: &Server) -> Options {
     match args.all_groups {
         true => Options::all_groups(),
         false => Options {

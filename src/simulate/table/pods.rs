@@ -1,0 +1,78 @@
+//! The pods of a node, and what else keeps pods away from it, as the last column.
+
+use berth_core::types::{Pod, Taint, TaintEffect};
+
+use super::amounts::n_gpus;
+use super::nodes::Usage;
+use super::paint::{Piece, Style, plain};
+
+/// Lines of pods that a node gets.
+const LINES_MAX: usize = 4;
+
+/// Keeps what fits into a few lines and counts the rest.
+pub(super) fn shorten(lines: &mut Vec<Vec<Piece>>) {
+    if lines.len() > LINES_MAX {
+        let n_more: usize = lines[LINES_MAX - 1..].iter().map(Vec::len).sum();
+        lines.truncate(LINES_MAX - 1);
+        lines.push(vec![Piece::new(format!("and {n_more} more"), Style::Dim)]);
+    }
+}
+
+/// The pods that hold GPUs or came now by name, the rest as a number.
+pub(super) fn pods(usage: &Usage<'_>, pool: &[Usage<'_>]) -> Vec<Piece> {
+    let has_gpus = usage.gpus_total() > 0;
+    let (mut pieces, mut n_rest) = (Vec::new(), 0);
+    for (pod, now) in &usage.pods {
+        let n_held = n_gpus(&pod.usage.real);
+        if has_gpus && n_held == 0 && !now {
+            n_rest += 1;
+            continue;
+        }
+        pieces.push(pod_piece(pod, *now, n_held));
+    }
+    if n_rest > 0 {
+        pieces.push(Piece::new(format!("{n_rest} without GPUs"), Style::Dim));
+    }
+    if usage.node.unschedulable {
+        pieces.push(Piece::new("cordoned", Style::Waits));
+    }
+    pieces.extend(own_taints(usage, pool).map(|taint| Piece::new(taint, Style::Waits)));
+    let n_pieces = pieces.len();
+    for piece in pieces.iter_mut().take(n_pieces.saturating_sub(1)) {
+        piece.text.push(',');
+    }
+    pieces
+}
+
+/// Taints that keep pods away from this node and not from its whole pool.
+fn own_taints<'a>(usage: &'a Usage<'_>, pool: &'a [Usage<'_>]) -> impl Iterator<Item = String> {
+    let repels = |taint: &&Taint| taint.effect != TaintEffect::PreferNoSchedule;
+    let common = |taint: &Taint| pool.iter().all(|other| other.node.taints.contains(taint));
+    let taints = usage.node.taints.iter().filter(|_| !usage.node.unschedulable).filter(repels);
+    let own = taints.filter(move |taint| pool.len() > 1 && !common(taint));
+    own.map(|taint| format!("taint {}", shown_taint(taint)))
+}
+
+/// Writes `key=value`, or the key alone where there is no value.
+pub(super) fn shown_taint(taint: &Taint) -> String {
+    match taint.value.as_str() {
+        "" => plain(&taint.key),
+        value => format!("{}={}", plain(&taint.key), plain(value)),
+    }
+}
+
+fn pod_piece(pod: &Pod, now: bool, n_held: i64) -> Piece {
+    let mark = if now { "+" } else { "" };
+    let count = if n_held > 0 { format!(" ×{n_held}") } else { String::new() };
+    let leaving = if pod.terminating { " (leaving)" } else { "" };
+    let style = if now { Style::Good } else { Style::Plain };
+    Piece::new(format!("{mark}{}{count}{leaving}", name(pod)), style)
+}
+
+/// The pod's name, with its namespace unless that is `default`.
+pub(super) fn name(pod: &Pod) -> String {
+    match pod.namespace.as_str() {
+        "default" => plain(&pod.name),
+        namespace => format!("{}/{}", plain(namespace), plain(&pod.name)),
+    }
+}
