@@ -85,3 +85,18 @@ fn a_pod_that_cannot_be_understood_waits_with_the_reason_until_it_can() {
     w.run();
     assert_eq!(w.bound("p"), "n1");
 }
+
+#[test]
+fn a_scorer_that_failed_is_asked_anew() {
+    let mut w = World::new();
+    w.node(labelled(node("n1", 4), &[("rank", "panic")]));
+    w.node(node("n2", 4));
+    for name in ["a", "b", "c"] {
+        w.pod(pod(name, 1));
+    }
+    w.run();
+    assert_eq!(w.station("c"), Some(Station::ErrorBackoff));
+    w.node(labelled(node("n1", 4), &[("rank", "5")]));
+    w.wait_secs(2);
+    assert_eq!([w.bound("a"), w.bound("b"), w.bound("c")], ["n1", "n1", "n1"]);
+}

@@ -165,9 +165,12 @@ impl World {
     pub(crate) fn wait(&mut self, span: Span) {
         let until = self.now + span;
         self.run();
-        while let Some((at, _)) = self.engine.next_wakeup().filter(|(at, _)| *at <= until) {
+        let mut wakeups = 0;
+        while let Some((at, why)) = self.engine.next_wakeup().filter(|(at, _)| *at <= until) {
             self.now = self.now.max(at);
             self.run();
+            wakeups += 1;
+            assert!(wakeups < 10_000, "woken again and again, but nothing is done: {why}");
         }
         self.now = until;
         self.run();

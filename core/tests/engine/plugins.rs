@@ -9,7 +9,7 @@
 //! | Cpu | | Filter: free CPU; wakes on freed or added CPU |
 //! | Picky | `wants=l`, `panic=filter` | Filter: nodes with label `l`; registered for nothing |
 //! | Alone | `alone=n` | Filter by an index: at most n placed pods with label `alone` in the cluster |
-//! | Rank | node `rank=n` | Score n |
+//! | Rank | node `rank=n` | Score n; fails at `rank=panic` |
 //! | Hold | `reserve=no` | Reserve refuses |
 //! | Permit | `permit=x` | waits ten minutes for a pod `x`; rejects when a pod `not-x` exists |
 //! | Prepare | `create=p` | PreBind: creates `p…`, then patches what was created |
@@ -295,6 +295,7 @@ struct Rank;
 impl Score for Rank {
     fn score(&self, cycle: Cycle<'_>, _state: &CycleState, node: NodeIdx) -> i64 {
         let node = cycle.cluster.nodes().node(node).expect("only nodes are scored");
+        assert_ne!(node.labels.value("rank").map(Text::as_str), Some("panic"), "asked to fail");
         node.labels.value("rank").and_then(|rank| rank.parse().ok()).unwrap_or(0)
     }
 }
