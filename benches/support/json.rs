@@ -18,7 +18,9 @@ fn managed_fields() -> Value {
 /// A training worker of about 6 KB, bound to `node`.
 pub(crate) fn pod(at: usize, node: &str) -> Value {
     let env: Vec<Value> = (0..20)
-        .map(|i| json!({"name": format!("VARIABLE_{i}"), "value": format!("value of {i} and {at}")}))
+        .map(
+            |i| json!({"name": format!("VARIABLE_{i}"), "value": format!("value of {i} and {at}")}),
+        )
         .collect();
     let job = at / 64;
     json!({

@@ -110,10 +110,9 @@ impl Mix {
             Mix::OneClass => Arc::new(spec(8_000, 64 << 30, 1)),
             Mix::Openb(specs) => specs[at % specs.len()].clone(),
             Mix::AllDifferent => Arc::new(spec(1_000 + at as i64, 1 << 30, 0)),
-            Mix::ZoneSpread => Arc::new(PodSpec {
-                spread: vec![zone_spread()],
-                ..spec(8_000, 64 << 30, 1)
-            }),
+            Mix::ZoneSpread => {
+                Arc::new(PodSpec { spread: vec![zone_spread()], ..spec(8_000, 64 << 30, 1) })
+            }
         }
     }
 }

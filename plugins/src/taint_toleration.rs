@@ -8,7 +8,6 @@ use berth_core::framework::{
     Points, PreFilter, PreFilterAnswer, PreScore, PreScoreAnswer, Score, Verdict,
 };
 use berth_core::snapshot::{Change, NodeIdx};
-use berth_core::types::pod::TolerationOperator;
 use berth_core::types::{Node, Pod, Taint, TaintEffect};
 
 use crate::shared::tolerates;
@@ -24,10 +23,6 @@ pub(crate) const PLUGIN: PluginDef = PluginDef {
 
 const UNTOLERATED: &str = "node(s) had untolerated taint(s)";
 
-/// Whether tolerations with `Lt` and `Gt` match anything: the feature gate
-/// TaintTolerationComparisonOperators, alpha and off in 1.37.
-const COMPARISON_OPERATORS: bool = false;
-
 fn build(_args: &Args, points: &mut Points) {
     let plugin = Arc::new(TaintToleration);
     points.pre_filter(plugin.clone());
@@ -40,13 +35,7 @@ fn build(_args: &Args, points: &mut Points) {
 struct TaintToleration;
 
 fn tolerated(pod: &Pod, taint: &Taint) -> bool {
-    pod.spec.tolerations.iter().any(|toleration| {
-        let compares = match toleration.operator {
-            TolerationOperator::Lt | TolerationOperator::Gt => true,
-            TolerationOperator::Equal | TolerationOperator::Exists => false,
-        };
-        (COMPARISON_OPERATORS || !compares) && tolerates(toleration, taint)
-    })
+    pod.spec.tolerations.iter().any(|toleration| tolerates(toleration, taint))
 }
 
 /// Tells whether the pod tolerates every taint of `node` that keeps pods away.

@@ -147,8 +147,10 @@ fn tolerations(reading: &mut Reading<'_>, list: &Field<List<k8s::Toleration>>) -
             value: reading.text(&at.field("value"), &toleration.value),
             effect: reading.taint_effect(&at.field("effect"), &toleration.effect),
         };
+        let compares = matches!(read.operator, TolerationOperator::Lt | TolerationOperator::Gt);
+        let gated = compares && !reading.tables.comparison_tolerations;
         // A half understood toleration could tolerate more than its author meant.
-        if reading.problems.count() == before {
+        if reading.problems.count() == before && !gated {
             tolerations.push(read);
         }
     });

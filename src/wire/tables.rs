@@ -8,6 +8,9 @@ use berth_core::types::{Interner, PodRequests, PodSpec, Text};
 /// Hands out one allocation per distinct content, so that the pods of one job share theirs.
 #[derive(Debug, Default)]
 pub struct Tables {
+    /// The gate TaintTolerationComparisonOperators; while it is off, tolerations with `Lt` and
+    /// `Gt` tolerate nothing and are left out.
+    pub comparison_tolerations: bool,
     interner: Interner,
     specs: BTreeSet<Arc<PodSpec>>,
     usages: BTreeSet<Arc<PodRequests>>,

@@ -16,23 +16,45 @@ pub enum ClusterEvent {
     NodeApplied(Node),
     /// With a UID, a node of that name with another one stays: the event is late or repeated.
     /// Without, whichever node has the name is gone.
-    NodeDeleted { name: Text, uid: Text },
+    NodeDeleted {
+        name: Text,
+        uid: Text,
+    },
     PodApplied(Box<Pod>),
-    PodDeleted { uid: PodUid },
+    PodDeleted {
+        uid: PodUid,
+    },
     NamespaceApplied(Namespace),
-    NamespaceDeleted { name: Text },
+    NamespaceDeleted {
+        name: Text,
+    },
     SelectorOwnerApplied(PodSelectorOwner),
-    SelectorOwnerDeleted { kind: SelectorKind, namespace: Text, name: Text },
+    SelectorOwnerDeleted {
+        kind: SelectorKind,
+        namespace: Text,
+        name: Text,
+    },
     ClaimApplied(PersistentVolumeClaim),
-    ClaimDeleted { namespace: Text, name: Text },
+    ClaimDeleted {
+        namespace: Text,
+        name: Text,
+    },
     VolumeApplied(PersistentVolume),
-    VolumeDeleted { name: Text },
+    VolumeDeleted {
+        name: Text,
+    },
     StorageClassApplied(StorageClass),
-    StorageClassDeleted { name: Text },
+    StorageClassDeleted {
+        name: Text,
+    },
     CsiNodeApplied(CsiNode),
-    CsiNodeDeleted { name: Text },
+    CsiNodeDeleted {
+        name: Text,
+    },
     AttachmentApplied(VolumeAttachment),
-    AttachmentDeleted { name: Text },
+    AttachmentDeleted {
+        name: Text,
+    },
 }
 
 /// Which parts of a node an update changed, as far as scheduling reads them.

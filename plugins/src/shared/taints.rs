@@ -21,8 +21,8 @@ pub(crate) fn first_untolerated<'a>(
 
 /// Tells whether a toleration covers a taint.
 ///
-/// `Lt` and `Gt` are evaluated without asking for their feature gate: an API server admits them
-/// only where its gate is on.
+/// `Lt` and `Gt` are evaluated without asking for their feature gate: where it is off, the border
+/// leaves such tolerations out, since then they tolerate nothing.
 ///
 /// Source: `Toleration.ToleratesTaint` of k8s.io/api/core/v1.
 pub(crate) fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
@@ -42,10 +42,16 @@ pub(crate) fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
 
 /// Values that are no integers are not comparable, so nothing is tolerated.
 fn compares(toleration: &Toleration, taint: &Taint, ordered: fn(i64, i64) -> bool) -> bool {
-    match (taint.value.parse::<i64>(), toleration.value.parse::<i64>()) {
-        (Ok(taint), Ok(bound)) => ordered(taint, bound),
+    match (integer(&taint.value), integer(&toleration.value)) {
+        (Some(taint), Some(bound)) => ordered(taint, bound),
         _ => false,
     }
+}
+
+/// Reads a decimal without plus sign and leading zeros, as the API server admits it.
+fn integer(text: &str) -> Option<i64> {
+    let number: i64 = text.parse().ok()?;
+    (number.to_string() == text).then_some(number)
 }
 
 #[cfg(test)]
@@ -77,7 +83,9 @@ mod tests {
         let lt = toleration("k", TolerationOperator::Lt, "10");
         assert!(tolerates(&lt, &taint("9", TaintEffect::NoSchedule)));
         assert!(!tolerates(&lt, &taint("10", TaintEffect::NoSchedule)));
-        assert!(!tolerates(&lt, &taint("many", TaintEffect::NoSchedule)));
+        for odd in ["many", "", "+9", "007", "-0", "9.0"] {
+            assert!(!tolerates(&lt, &taint(odd, TaintEffect::NoSchedule)), "{odd}");
+        }
         let gt = toleration("k", TolerationOperator::Gt, "10");
         assert!(tolerates(&gt, &taint("11", TaintEffect::NoSchedule)));
     }

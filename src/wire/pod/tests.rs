@@ -9,7 +9,7 @@ use berth_core::types::{
 };
 use serde_json::{Value, json};
 
-use crate::wire::Tables;
+use crate::wire::{Tables, k8s};
 
 /// A pod that uses everything that is read.
 pub(in crate::wire) fn busy_pod() -> Value {
@@ -369,6 +369,22 @@ fn problems_name_the_place_and_what_is_wrong() {
         ),
     ] {
         assert_eq!(problem(spec), expected);
+    }
+}
+
+#[test]
+fn comparing_tolerations_are_left_out_while_their_gate_is_off() {
+    let spec = json!({"tolerations": [
+        {"key": "level", "operator": "Lt", "value": "9"},
+        {"key": "level", "operator": "Exists"},
+    ]});
+    let json = json!({"metadata": {"name": "a"}, "spec": spec});
+    let wire: k8s::Pod = serde_json::from_value(json).unwrap();
+    for (on, kept) in [(false, 1), (true, 2)] {
+        let mut tables = Tables::default();
+        tables.comparison_tolerations = on;
+        let pod = super::pod(wire.clone(), &mut tables);
+        assert_eq!((pod.spec.tolerations.len(), pod.problem), (kept, None));
     }
 }
 
