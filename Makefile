@@ -108,5 +108,5 @@ judge-live: target/judge/bin/python
 	$(needs_go)
 	@$(CARGO) build --quiet -p berth -p berth-stand --bins
 	@$(BIN)/stand exec --all-groups -- sh -c 'target/judge/bin/python $(RUNNER) --live \
-		--kubeconfig "$$KUBECONFIG" --scheduler "$(BIN)/berth run --config {config}" $(JUDGED)'
+		--kubeconfig "$$KUBECONFIG" --scheduler "$(BIN)/berth run --secure-port=0 --config {config}" $(JUDGED)'
 endif

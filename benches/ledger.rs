@@ -1,4 +1,5 @@
-//! What the ledger costs: folding events, a what-if placement with its rollback.
+//! What the ledger costs: folding events, a what-if placement with its rollback; and what it
+//! costs to show it.
 
 mod support;
 
@@ -6,10 +7,12 @@ use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 
+use berth::gates::Gates;
+use berth::observe::metrics::Metrics;
 use berth_core::snapshot::{Cluster, ClusterEvent, NodeIdx, Overlay};
 use berth_core::types::Text;
 
-use support::{Mix, gpu_node, pod};
+use support::{Mix, gpu_node, pod, schedule, with_nodes};
 
 const NODES: usize = 5_000;
 const PODS: usize = 30_000;
@@ -60,5 +63,18 @@ fn bench(criterion: &mut Criterion) {
     });
 }
 
-criterion_group!(benches, bench);
+/// `/metrics` as it is after some scheduling, the feature gates among it.
+fn render(criterion: &mut Criterion) {
+    let mut engine = with_nodes(NODES);
+    schedule(&mut engine, &Mix::OneClass, 0, 1000);
+    let metrics = Metrics::default();
+    let gates = Gates::default();
+    metrics.set_features(gates.iter().map(|(gate, on)| (gate.name, gate.stage.label(), on)));
+    metrics.recorder(|| {}).between_polls(&engine);
+    criterion.bench_function("metrics/render at 5,000 nodes", |bencher| {
+        bencher.iter(|| black_box(metrics.render()));
+    });
+}
+
+criterion_group!(benches, bench, render);
 criterion_main!(benches);

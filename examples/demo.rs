@@ -49,7 +49,7 @@ fn demo() -> Result<(), Box<dyn Error>> {
     let waiting = unbound(&api)?;
     let started = Instant::now();
     let mut berth = Berth::start(&binary, &stand)?;
-    println!("berth run --config {} --kubeconfig …", folder().join("scheduler.yaml").display());
+    println!("berth run --config {}", folder().join("scheduler.yaml").display());
     wait_until_told(&api, &mut berth)?;
     println!(
         "Every pod has an answer after {:.1} s. What the API server says:\n",
@@ -110,11 +110,17 @@ impl Berth {
     fn start(binary: &Path, stand: &Stand) -> Result<Berth, Box<dyn Error>> {
         let log = stand.folder().join("berth.log");
         let output = File::create(&log)?;
+        // With --config a --kubeconfig is ignored, as with kube-scheduler: the file names it.
+        let config = stand.folder().join("scheduler.yaml");
+        let kubeconfig = stand.kubeconfig_path(ADMIN)?;
+        let written = std::fs::read_to_string(folder().join("scheduler.yaml"))?;
+        std::fs::write(
+            &config,
+            format!("{written}\nclientConnection: {{kubeconfig: {kubeconfig:?}}}\n"),
+        )?;
         let child = Command::new(binary)
-            .args(["run", "--config"])
-            .arg(folder().join("scheduler.yaml"))
-            .arg("--kubeconfig")
-            .arg(stand.kubeconfig_path(ADMIN)?)
+            .args(["run", "--secure-port=0", "--config"])
+            .arg(&config)
             .stdout(output.try_clone()?)
             .stderr(output)
             .spawn()?;

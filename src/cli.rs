@@ -7,33 +7,38 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::{ArgAction, Args, Parser, Subcommand};
-use tracing_subscriber::EnvFilter;
+use clap::{Parser, Subcommand};
+use tracing::info;
 
-use crate::config::{self, CheckReport, Configuration};
+use crate::config::{self, CheckReport};
+use crate::flags::{self, ConfigFile, Flags, Options, misc};
 use crate::live::client::Target;
-use crate::{assemble, live, simulate};
+use crate::live::lease::Election;
+use crate::observe::metrics::Metrics;
+use crate::observe::serve::Serving;
+use crate::{assemble, live, logging, simulate};
 
 const NOT_BEGUN: u8 = 2;
 
 #[derive(Parser)]
 #[command(
     name = "berth",
-    version,
     about = "A standalone replacement for kube-scheduler on GPU clusters",
-    args_conflicts_with_subcommands = true
+    args_conflicts_with_subcommands = true,
+    args_override_self = true
 )]
 struct Cli {
     #[command(subcommand)]
     command: Option<Command>,
     #[command(flatten)]
-    run: RunArgs,
+    run: Box<Flags>,
 }
 
 #[derive(Subcommand)]
 enum Command {
     /// Schedule pods on a cluster (also without a subcommand)
-    Run(RunArgs),
+    #[command(args_override_self = true)]
+    Run(Box<Flags>),
     /// Show what would be scheduled where, from files and without a cluster
     Simulate(simulate::Args),
     /// Look at configuration files
@@ -49,43 +54,16 @@ enum ConfigCommand {
     Check { file: PathBuf },
 }
 
-/// Flags of `berth run`; names and meaning are kube-scheduler's.
-#[derive(Args)]
-struct RunArgs {
-    /// A KubeSchedulerConfiguration file
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
-    /// How to reach the cluster, unless the configuration file says it; without either, this
-    /// pod's service account
-    #[arg(long, value_name = "FILE")]
-    kubeconfig: Option<PathBuf>,
-    /// The API server's address; overrides the kubeconfig's
-    #[arg(long, value_name = "URL")]
-    master: Option<String>,
-    /// Overrides leaderElection.leaderElect of the configuration file
-    #[arg(
-        long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
-        default_missing_value = "true", action = ArgAction::Set
-    )]
-    leader_elect: Option<bool>,
-    /// Only 0 (off) is supported yet
-    #[arg(long, value_name = "PORT", default_value_t = 0, hide = true)]
-    secure_port: u16,
-    /// How much is logged: 0 what an operator needs, 2 each pod, 5 each request
-    #[arg(short, long = "v", value_name = "LEVEL", default_value_t = 0)]
-    verbosity: u8,
-}
-
 /// Runs what the command line asks for.
 pub fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = Cli::parse_from(flags::with_dashes(std::env::args_os()));
     match cli.command {
-        None => run(cli.run),
-        Some(Command::Run(args)) => run(args),
+        None => run(&cli.run),
+        Some(Command::Run(flags)) => run(&flags),
         Some(Command::Simulate(args)) => simulate::command(&args),
         Some(Command::Config(ConfigCommand::Check { file })) => check(&file),
         Some(Command::Version) => {
-            println!("berth {}", env!("CARGO_PKG_VERSION"));
+            println!("{}", misc::version());
             ExitCode::SUCCESS
         }
     }
@@ -101,72 +79,113 @@ fn check(file: &Path) -> ExitCode {
     ExitCode::from(report.exit_code)
 }
 
-fn run(args: RunArgs) -> ExitCode {
-    log_to_stderr(args.verbosity);
-    let run = match prepare(&args) {
-        Ok(run) => run,
-        Err(problem) => {
-            eprintln!("error: {problem}");
-            return ExitCode::from(NOT_BEGUN);
+fn run(flags: &Flags) -> ExitCode {
+    match flags.misc.version_text() {
+        Ok(Some(text)) => {
+            println!("{text}");
+            return ExitCode::SUCCESS;
         }
-    };
-    match live::run(run) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(problem) => {
-            eprintln!("error: {problem}");
-            ExitCode::FAILURE
-        }
+        Ok(None) => {}
+        Err(problem) => return failed(&problem, ExitCode::from(NOT_BEGUN)),
+    }
+    let prepared = options(flags).and_then(|options| prepare(&options));
+    match prepared {
+        Ok(None) => ExitCode::SUCCESS,
+        Ok(Some(run)) => match live::run(run) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(problem) => failed(&problem.to_string(), ExitCode::FAILURE),
+        },
+        Err(problem) => failed(&problem, ExitCode::from(NOT_BEGUN)),
     }
 }
 
-/// Reads the configuration and builds what is run.
+fn failed(problem: &str, code: ExitCode) -> ExitCode {
+    eprintln!("error: {problem}");
+    code
+}
+
+/// Reads flags and configuration file, begins to log, and tells which flags do nothing.
+fn options(flags: &Flags) -> Result<Options, String> {
+    let path = flags.misc.config.as_deref().filter(|path| !path.as_os_str().is_empty());
+    let file = path.map(read_config).transpose()?;
+    let options = Options::resolve(flags, file.as_ref())?;
+    logging::start(&options.logs);
+    for note in &options.notes {
+        tracing::warn!("{note}");
+    }
+    // From level 2 on, as upstream.
+    if options.logs.verbosity >= 2 {
+        let config = config::completed(&options.configuration);
+        info!(%config, "using this configuration");
+    }
+    Ok(options)
+}
+
+fn read_config(path: &Path) -> Result<ConfigFile, String> {
+    let label = path.display().to_string();
+    let text = fs::read_to_string(path).map_err(|error| format!("{label}: {error}"))?;
+    Ok(ConfigFile { label, text })
+}
+
+/// Builds what is run; `None` if the configuration was only to be written.
 ///
 /// # Errors
 /// One line that says what is wrong.
-fn prepare(args: &RunArgs) -> Result<live::Run, String> {
-    let configuration = load(args.config.as_deref())?;
-    let elect = args.leader_elect.unwrap_or(configuration.leader_election.leader_elect);
-    if elect {
-        return Err("leader election is not supported yet: run one instance only, with \
-                    --leader-elect=false or leaderElection.leaderElect: false"
-            .to_owned());
-    }
-    if args.secure_port != 0 {
-        return Err("--secure-port is not supported yet: nothing is served".to_owned());
-    }
-    let label = args.config.as_deref().map(|path| path.display().to_string());
-    let (profiles, setup) = assemble::assemble(&configuration, seed()).map_err(|errors| {
+fn prepare(options: &Options) -> Result<Option<live::Run>, String> {
+    let configuration = &options.configuration;
+    let (profiles, mut setup) = assemble::assemble(configuration, seed()).map_err(|errors| {
         let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
-        format!("{}: {}", label.unwrap_or_default(), lines.join("; "))
+        format!("configuration: {}", lines.join("; "))
     })?;
-    let target = target(args, &configuration);
-    let connection = configuration.client_connection;
-    Ok(live::Run { profiles, setup, connection, target })
+    if let Some(path) = &options.write_config_to {
+        write_config(options, path)?;
+        return Ok(None);
+    }
+    setup.limits.leftover = options.leftover;
+    Ok(Some(live::Run {
+        profiles,
+        setup,
+        connection: configuration.client_connection.clone(),
+        target: target(options),
+        election: election(options)?,
+        comparison_tolerations: options.gates.enabled("TaintTolerationComparisonOperators"),
+        metrics: metrics(options),
+        serve: Serving::of_flags(options),
+    }))
 }
 
-fn load(file: Option<&Path>) -> Result<Configuration, String> {
-    let Some(file) = file else { return Ok(Configuration::defaults(false)) };
-    let label = file.display();
-    let text = fs::read_to_string(file).map_err(|error| format!("{label}: {error}"))?;
-    config::load(&text, false).map_err(|error| format!("{label}: {error}"))
+fn write_config(options: &Options, path: &Path) -> Result<(), String> {
+    let label = path.display();
+    let completed = config::completed(&options.configuration);
+    let text = serde_saphyr::to_string(&completed).map_err(|error| format!("{label}: {error}"))?;
+    fs::write(path, text).map_err(|error| format!("{label}: {error}"))?;
+    info!(file = %label, "wrote the configuration");
+    Ok(())
 }
 
-/// The configuration file's kubeconfig counts before the flag, as with kube-scheduler, which
-/// ignores the flag where there is a file.
-fn target(args: &RunArgs, configuration: &Configuration) -> Target {
-    let in_file = &configuration.client_connection.kubeconfig;
-    let kubeconfig = if in_file.is_empty() {
-        args.kubeconfig.clone()
-    } else {
-        if args.kubeconfig.is_some() {
-            tracing::warn!("--kubeconfig is ignored: clientConnection.kubeconfig is set");
-        }
-        Some(PathBuf::from(in_file))
-    };
-    let named = |master: &String| !master.is_empty();
+fn metrics(options: &Options) -> Metrics {
+    let metrics = Metrics::default();
+    let gates = options.gates.iter();
+    metrics.set_features(gates.map(|(gate, on)| (gate.name, gate.stage.label(), on)));
+    metrics
+}
+
+/// Returns what is run for, if anything.
+fn election(options: &Options) -> Result<Option<Election>, String> {
+    let configuration = &options.configuration;
+    if !configuration.leader_election.leader_elect {
+        return Ok(None);
+    }
+    let delay = configuration.delay_cache_until_active;
+    let election = Election::new(&configuration.leader_election, delay);
+    election.map(Some).map_err(|problem| format!("no identity for leader election: {problem}"))
+}
+
+fn target(options: &Options) -> Target {
+    let kubeconfig = PathBuf::from(&options.configuration.client_connection.kubeconfig);
     Target {
-        kubeconfig: kubeconfig.filter(|path| !path.as_os_str().is_empty()),
-        master: args.master.clone().filter(named),
+        kubeconfig: Some(kubeconfig).filter(|path| !path.as_os_str().is_empty()),
+        master: options.master.clone(),
     }
 }
 
@@ -174,19 +193,4 @@ fn target(args: &RunArgs, configuration: &Configuration) -> Target {
 fn seed() -> u64 {
     use std::hash::{BuildHasher, Hasher, RandomState};
     RandomState::new().build_hasher().finish()
-}
-
-fn log_to_stderr(verbosity: u8) {
-    let level = match verbosity {
-        0 | 1 => "info",
-        2..=4 => "debug",
-        5.. => "trace",
-    };
-    let filter = EnvFilter::new(format!("warn,berth={level}"));
-    // Fails only if a logger was set before, which then serves as well.
-    let _ = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(false)
-        .try_init();
 }

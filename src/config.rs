@@ -2,11 +2,12 @@
 //! kube-scheduler's defaults and checked by its rules.
 //!
 //! Reading order: [`check`], then `document` (text to tree), `decode` (tree to
-//! [`Configuration`]), `connection`, `profile`, `extender`, `message`.
+//! [`Configuration`]), `connection`, `profile`, `extender`, `message`; `completed` is the way back.
 //!
 //! Source of rules and messages: kube-scheduler 1.37, `apis/config/{v1,validation}`.
 
 mod check;
+mod completed;
 mod connection;
 mod decode;
 mod document;
@@ -21,6 +22,8 @@ use berth_core::framework::profile_spec::ProfileSpec;
 use berth_core::types::Span;
 
 pub use check::{CheckReport, check};
+pub use completed::completed;
+pub(crate) use message::go_duration;
 
 /// The one version that is read.
 pub const API_VERSION: &str = "kubescheduler.config.k8s.io/v1";

@@ -22,6 +22,7 @@ use berth_core::framework::ArgError;
 
 use crate::assemble::assemble;
 use crate::config::{self, Configuration, LoadError};
+use crate::gates::Gates;
 
 use objects::{InputErrors, Objects};
 use result::{SimulationResult, Summary};
@@ -45,6 +46,9 @@ pub struct Args {
     /// Seed of the choices that are left to chance, such as between equal nodes
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
+    /// Feature gates as `berth run` takes them: `[kube:]name=true|false,…`
+    #[arg(long, value_name = "GATES")]
+    pub feature_gates: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -77,6 +81,8 @@ pub enum SimulateError {
     /// One line a problem of the configuration.
     #[error("{}", .0.join("\n"))]
     Configuration(Vec<String>),
+    #[error("--feature-gates: {0}")]
+    Gates(String),
 }
 
 /// A simulation that has run.
@@ -89,8 +95,7 @@ pub struct Simulated {
 
 /// Runs the command, prints the result to stdout and problems to stderr.
 pub fn command(args: &Args) -> ExitCode {
-    match read_files(args).and_then(|(files, config)| simulate(&files, config.as_ref(), args.seed))
-    {
+    match run_on_files(args) {
         Ok(simulated) => print(&simulated, args.output),
         Err(error) => {
             let lines = lines_of(&error);
@@ -103,6 +108,12 @@ pub fn command(args: &Args) -> ExitCode {
     }
 }
 
+fn run_on_files(args: &Args) -> Result<Simulated, SimulateError> {
+    let gates = Gates::parse(&args.feature_gates).map_err(SimulateError::Gates)?;
+    let (files, config) = read_files(args)?;
+    simulate(&files, config.as_ref(), args.seed, &gates)
+}
+
 /// Runs the engine on the objects of `files`; `config` takes the place of a configuration in them.
 ///
 /// # Errors
@@ -111,6 +122,7 @@ pub fn simulate(
     files: &[File],
     config: Option<&File>,
     seed: u64,
+    gates: &Gates,
 ) -> Result<Simulated, SimulateError> {
     let (mut documents, mut errors) = (Vec::new(), Vec::new());
     for file in files {
@@ -122,8 +134,8 @@ pub fn simulate(
     if !errors.is_empty() {
         return Err(InputErrors::from(errors).into());
     }
-    let mut objects = objects::gather(documents)?;
-    let configuration = configuration(&mut objects, config)?;
+    let mut objects = objects::gather(documents, gates)?;
+    let configuration = configuration(&mut objects, config, gates)?;
     let (profiles, setup) = match assemble(&configuration, seed) {
         Ok(assembled) => assembled,
         Err(refused) => return Err(refusal(&objects, config, &refused)),
@@ -152,19 +164,21 @@ impl Simulated {
 fn configuration(
     objects: &mut Objects,
     config: Option<&File>,
+    gates: &Gates,
 ) -> Result<Configuration, SimulateError> {
+    let generic_workload = gates.enabled("GenericWorkload");
     let loaded = match (config, &objects.configuration) {
         (Some(file), own) => {
             if let Some(own) = own {
                 objects.notes.push(format!("{}: not used, --config is", own.place));
             }
-            config::load(&file.text, false)
+            config::load(&file.text, generic_workload)
         }
         (None, Some(document)) if document.place.path.is_empty() => {
-            config::load(&document.text, false)
+            config::load(&document.text, generic_workload)
         }
-        (None, Some(document)) => config::load(&document.value.to_string(), false),
-        (None, None) => return Ok(Configuration::defaults(false)),
+        (None, Some(document)) => config::load(&document.value.to_string(), generic_workload),
+        (None, None) => return Ok(Configuration::defaults(generic_workload)),
     };
     loaded.map_err(|error| match error {
         LoadError::Invalid(errors) => refusal(objects, config, &errors),

@@ -20,6 +20,7 @@ mod folding;
 mod guard;
 pub mod input;
 mod judge;
+pub mod measures;
 mod message;
 mod only;
 mod permits;
@@ -43,6 +44,7 @@ use crate::types::{Text, Timestamp};
 use attempt::Search;
 use budget::Budget;
 use classes::Classes;
+use measures::Measures;
 use plans::Plans;
 use settle::Settlements;
 use tell::Tells;
@@ -50,6 +52,7 @@ use tell::Tells;
 pub use classes::ClassCounts;
 pub use decision::{Decision, Notice, PlanId, Question, QuestionId, Urgency, Write, WriteId};
 pub use input::{Answer, Consultant, Input, PodRead, WriteResult, Written};
+pub use measures::{Bound, FailedPlan, PermitWait};
 pub use report::{CycleReport, NodeScores, Outcome, Rejected, ReportLevel};
 pub use setup::{AlwaysGate, Grouping, Limits, NoGroups, Setup};
 
@@ -75,6 +78,7 @@ pub struct Engine {
     purposes: BTreeMap<WriteId, Purpose>,
     next_id: u64,
     out: VecDeque<Decision>,
+    measures: Measures,
 }
 
 /// Why a write was sent, so that its outcome finds its way.
@@ -96,6 +100,8 @@ pub struct Poll {
     pub decisions: Vec<Decision>,
     /// The budget was used up with work left: call again after handing in newer inputs.
     pub working: bool,
+    /// For metrics only.
+    pub measures: Measures,
 }
 
 impl Engine {
@@ -136,7 +142,8 @@ impl Engine {
         }
         working |= self.paused.is_some() && self.may_begin();
         self.tell_due();
-        Poll { decisions: self.out.drain(..).collect(), working }
+        let measures = std::mem::take(&mut self.measures);
+        Poll { decisions: self.out.drain(..).collect(), working, measures }
     }
 
     /// Returns when a poll is due though no input comes, and why.
@@ -164,6 +171,10 @@ impl Engine {
 
     pub fn queue(&self) -> &SchedulingQueue {
         &self.queue
+    }
+
+    pub fn profiles(&self) -> &[Profile] {
+        &self.profiles
     }
 
     pub fn class_counts(&self) -> ClassCounts {

@@ -5,6 +5,7 @@
 //! changes that happen while an entry is being looked at.
 
 mod backoff;
+mod counting;
 mod entry;
 mod hinting;
 mod in_flight;
@@ -13,6 +14,7 @@ mod waiting;
 mod waking;
 
 pub use backoff::BackoffPolicy;
+pub use counting::Arrivals;
 pub use entry::{Entry, EntryId, Rejection, Station};
 pub use hinting::Asked;
 pub use scheduling_queue::{QueueCounts, SchedulingQueue};

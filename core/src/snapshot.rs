@@ -11,9 +11,11 @@ pub mod event;
 mod folding;
 mod gone;
 pub mod images;
+mod labels;
 pub mod nodes;
 pub mod overlay;
 pub mod pods;
+pub mod sizes;
 pub mod storage;
 
 pub use changes::Version;
@@ -23,3 +25,4 @@ pub use event::{Change, ClusterEvent, NodeAspects, PodAspects, StorageKind};
 pub use nodes::{NodeIdx, NodeSlot, ResourceId};
 pub use overlay::{Mark, Overlay};
 pub use pods::{Place, PodRecord};
+pub use sizes::LedgerSizes;

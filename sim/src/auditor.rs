@@ -46,6 +46,9 @@ pub(crate) enum Fate {
 struct Sent {
     by: Sender,
     node: Text,
+    /// The bind is committed at this version of the pod or not at all; 0: at any.
+    resource_version: u64,
+    at: Timestamp,
     /// The node as the process knew it.
     known: Arc<Node>,
     fate: Fate,
@@ -85,9 +88,14 @@ impl Auditor {
     }
 
     /// The process sends `op`.
-    pub(crate) fn sends(&mut self, by: Sender, op: &Op, now: Timestamp) {
+    ///
+    /// `current` is the version that the server has of a bind's pod.
+    pub(crate) fn sends(&mut self, by: Sender, op: &Op, current: u64, now: Timestamp) {
         match op {
-            Op::Bind { pod, node } => self.sends_bind(by, pod, node, now),
+            Op::Bind { pod, node, resource_version } => {
+                self.still_open(pod, node, current, now);
+                self.sends_bind(by, pod, node, *resource_version, now);
+            }
             Op::SetCondition { pod, resource_version, .. } => {
                 let seen = self.view.pod(&pod.uid).map_or(0, |pod| pod.resource_version);
                 if *resource_version < seen {
@@ -104,14 +112,29 @@ impl Auditor {
         }
     }
 
-    fn sends_bind(&mut self, by: Sender, pod: &PodRef, node: &Text, now: Timestamp) {
-        if self.stopping {
-            self.violate("F39", now, format!("{pod} is sent after SIGTERM"));
-        }
+    /// An earlier bind may still be committed while the pod is at the version it was sent with.
+    fn still_open(&mut self, pod: &PodRef, node: &Text, current: u64, now: Timestamp) {
         let earlier = self.binds.get(&pod.uid).into_iter().flatten();
-        for sent in earlier.filter(|sent| sent.fate == Fate::Open && sent.node != *node) {
+        let open = |sent: &&Sent| {
+            let version = sent.resource_version;
+            sent.fate == Fate::Open && (version == 0 || version == current)
+        };
+        for sent in earlier.filter(open).filter(|sent| sent.node != *node) {
             let text = format!("{pod} is sent to {node}, may still go to {}", sent.node);
             self.violation.get_or_insert(Violation { invariant: "I3", at: now, text });
+        }
+    }
+
+    fn sends_bind(
+        &mut self,
+        by: Sender,
+        pod: &PodRef,
+        node: &Text,
+        resource_version: u64,
+        now: Timestamp,
+    ) {
+        if self.stopping {
+            self.violate("F39", now, format!("{pod} is sent after SIGTERM"));
         }
         let Some(known) = self.view.node(node) else {
             return self.violate("I10", now, format!("{pod} is sent to {node}, known to be gone"));
@@ -127,7 +150,8 @@ impl Auditor {
                 }
             }
         }
-        let sent = Sent { by, node: node.clone(), known, fate: Fate::Open };
+        let fate = Fate::Open;
+        let sent = Sent { by, node: node.clone(), resource_version, at: now, known, fate };
         self.binds.entry(pod.uid.clone()).or_default().push(sent);
     }
 
@@ -174,16 +198,18 @@ impl Auditor {
         }
     }
 
-    /// I2, at the moment of a commit: what is on the node is within what it had when the bind was
-    /// decided.
+    /// I2, at the moment of a commit: what is on the node is within what it had when it was decided.
     fn bound(&mut self, pod: &Pod, node: &Text, now: Timestamp) {
         let sent = self.binds.get(&pod.uid).into_iter().flatten();
-        let Some(sent) = sent.rev().find(|sent| sent.node == *node) else {
+        if !sent.rev().any(|sent| sent.node == *node) {
             return self.violate("I3", now, format!("{} is bound, never sent", pod.name));
-        };
+        }
         let placed = self.placed.get(node).into_iter().flatten();
-        let amounts: Vec<&PodRequests> = placed.map(|(_, usage)| &**usage).collect();
-        if let Some(over) = model::over(&sent.known, &amounts, &pod.usage) {
+        let taken = placed.filter_map(|(uid, usage)| {
+            let sent = self.binds.get(uid)?.iter().rev().find(|sent| sent.node == *node)?;
+            Some(model::Taken { usage, known: &sent.known, decided: sent.at })
+        });
+        if let Some(over) = model::over(&taken.collect::<Vec<_>>(), &pod.usage) {
             let names: Vec<&str> = self.placed[node].keys().map(|uid| uid.0.as_str()).collect();
             let text = format!("{} bound to {node}: {over} ({})", pod.name, names.join(" "));
             self.violate("I2", now, text);

@@ -20,6 +20,8 @@ pub enum Fault {
     AnswerLost,
     /// F14: the bind is committed after the client gave it up.
     LateCommit,
+    /// F02: the bind reaches the server long after the client gave it up.
+    LateArrival,
     /// F15: the write is lost before the server has it.
     SendLost,
     /// F16: somebody else binds the pod first.
@@ -64,13 +66,14 @@ const fn row(fault: Fault, id: &'static str, what: &'static str, ratio: u64) -> 
 }
 
 /// In the order of [`Fault`].
-const ROWS: [Row; 20] = [
+const ROWS: [Row; 21] = [
     row(Fault::ServerDown, "F01", "API server down and back", 80),
     row(Fault::PlaceLost, "F05", "410, full relist", 100),
     row(Fault::WatchClosed, "F06", "watch closed and resumed", 300),
     row(Fault::WatchLate, "F07", "watch of one kind late", 250),
     row(Fault::AnswerLost, "F14", "committed, answer lost", 500),
     row(Fault::LateCommit, "F14", "committed after the client gave up", 400),
+    row(Fault::LateArrival, "F02", "bind read long after it was given up", 300),
     row(Fault::SendLost, "F15", "lost before the server", 300),
     row(Fault::BoundElsewhere, "F16", "bound elsewhere by another", 150),
     row(Fault::ConflictCommitted, "F03", "409 though committed", 300),

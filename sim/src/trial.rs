@@ -15,7 +15,7 @@ use berth_core::engine::{Engine, Input, Setup, Write, WriteId, WriteResult};
 use berth_core::framework::rng::Rng;
 use berth_core::types::{Node, PodUid, Span, Text, Timestamp};
 
-use crate::auditor::Auditor;
+use crate::auditor::{Auditor, Sender};
 use crate::fault::FaultPlan;
 use crate::history::History;
 use crate::kubelet::Kubelet;
@@ -75,6 +75,8 @@ pub(crate) struct Trial<'a> {
     /// The API server is down until then.
     down_until: Timestamp,
     proposals: BTreeMap<u64, Proposal>,
+    /// Binds that the server reads long after their clients gave them up.
+    late_arrivals: Vec<(Sender, PodUid)>,
     /// Bound pods whose node was missing when last looked at.
     ghosts: BTreeSet<PodUid>,
     pub(crate) auditor: Auditor,
@@ -107,6 +109,7 @@ impl<'a> Trial<'a> {
             latency,
             down_until: start,
             proposals: BTreeMap::new(),
+            late_arrivals: Vec::new(),
             ghosts: BTreeSet::new(),
             auditor: Auditor::default(),
             history: History::new(trace),

@@ -135,8 +135,15 @@ impl Watches {
         feed.queue.clear();
         feed.unsynced_at = Some(known_at);
         feed.list_at = Some(list_at);
-        feed.page = None;
         feed.synced_at = None;
+        // Deletions that were found and not told yet are to be found again.
+        for input in feed.page.take().into_iter().flat_map(|(_, page)| page) {
+            if let Input::Cluster(event) = input
+                && deletes(&event)
+            {
+                feed.known.insert(Key::of(&event), event);
+            }
+        }
     }
 
     /// Returns the kinds of which a deletion was missed.

@@ -17,7 +17,7 @@ pub(super) fn invalid_text(value: &str, detail: impl Display) -> String {
 }
 
 /// Writes a duration as Go does: `15s`, `1m30s`, `1h0m0s`, `1.5s`, `500ms`.
-pub(super) fn go_duration(span: Span) -> String {
+pub(crate) fn go_duration(span: Span) -> String {
     let Span(ms) = span;
     if ms > 0 && ms < 1000 {
         return format!("{ms}ms");

@@ -13,7 +13,7 @@ use super::message::{REQUIRED, int32, invalid, invalid_text, percentage, string}
 const REMOVED: [&str; 4] = ["AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"];
 
 /// Plugins whose arguments have a kind of their own, `<name>Args`.
-const WITH_ARGS: [&str; 8] = [
+pub(super) const WITH_ARGS: [&str; 8] = [
     "DefaultPreemption",
     "DynamicResources",
     "InterPodAffinity",
@@ -59,13 +59,35 @@ fn read_profile(args: &Args, path: String, only: bool, generic_workload: bool) -
     let mut profile = ProfileSpec {
         scheduler_name,
         percentage_of_nodes_to_score: percentage(args, "percentageOfNodesToScore"),
-        plugins: read_plugins(args).merged_into(&PluginSets::defaults(generic_workload)),
+        plugins: merged(&read_plugins(args), &PluginSets::defaults(generic_workload)),
         path,
         ..ProfileSpec::default()
     };
     read_plugin_config(args, &mut profile);
     args.finish();
     profile
+}
+
+/// Merges what the user wrote into the default sets.
+///
+/// A `multiPoint` that repeats every default plugin it does not disable, as in a file that
+/// `--write-config-to` wrote, asks for none of them in particular: they stay defaults, so that
+/// those which aren't built yet aren't refused.
+fn merged(written: &PluginSets, defaults: &PluginSets) -> PluginSets {
+    let mut merged = written.merged_into(defaults);
+    let own = &written.multi_point;
+    let same = |a: &Enabled, b: &Enabled| a.name == b.name && a.weight == b.weight;
+    let default = |entry: &Enabled| {
+        !own.disables(&entry.name) && defaults.multi_point.enabled.iter().any(|d| same(d, entry))
+    };
+    let repeated = |d: &Enabled| own.disables(&d.name) || own.enabled.iter().any(|e| same(e, d));
+    if own.disables("*") || !defaults.multi_point.enabled.iter().all(repeated) {
+        return merged;
+    }
+    for entry in merged.multi_point.enabled.iter_mut().filter(|e| default(e)) {
+        entry.written_at = None;
+    }
+    merged
 }
 
 fn read_plugins(profile: &Args) -> PluginSets {

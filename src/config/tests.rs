@@ -97,7 +97,7 @@ fn durations_are_written_as_go_writes_them() {
         (600_000, "10m0s"),
         (3_600_000, "1h0m0s"),
     ] {
-        assert_eq!(message::go_duration(Span(ms)), want);
+        assert_eq!(go_duration(Span(ms)), want);
     }
 }
 

@@ -6,7 +6,7 @@
 use std::error::Error;
 use std::path::PathBuf;
 use std::sync::Once;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::BodyExt;
@@ -16,6 +16,10 @@ use kube::client::{Body, ClientBuilder, ConfigExt};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde::Deserialize;
 use tower::{BoxError, ServiceExt};
+
+use super::lease::Leadership;
+use super::lease::gate::{Closed, Gated, Pass};
+use crate::observe::metrics::{Metrics, Requested};
 
 /// Bytes that stay unacknowledged so long end the connection, also one that was closed meanwhile:
 /// a request must not reach the server long after its fate was settled.
@@ -131,6 +135,8 @@ impl Call {
 pub struct Api {
     client: kube::Client,
     server: String,
+    gate: Option<Leadership>,
+    metrics: Metrics,
 }
 
 impl Api {
@@ -150,7 +156,32 @@ impl Api {
             server: server.clone(),
             problem: with_sources(&problem),
         })?;
-        Ok(Api { client, server })
+        Ok(Api { client, server, gate: None, metrics: Metrics::default() })
+    }
+
+    /// Returns the same pool, counting its requests there.
+    pub fn measured(self, metrics: &Metrics) -> Api {
+        Api { metrics: metrics.clone(), ..self }
+    }
+
+    /// Returns where requests are counted, and what else belongs to whoever makes them.
+    pub fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    /// Notes how long a request that is about to be made had to wait for the rate limit.
+    pub fn rate_limited(&self, method: &Method, waited: Duration) {
+        self.metrics.rate_limited(self.host(), method.as_str(), waited);
+    }
+
+    /// The server without its scheme, as upstream's metrics have it.
+    fn host(&self) -> &str {
+        self.server.split_once("://").map_or(&self.server, |(_, host)| host)
+    }
+
+    /// Returns the same pool for one who may write only while leading.
+    pub fn gated(&self, gate: Option<Leadership>) -> Api {
+        Api { gate, ..self.clone() }
     }
 
     /// Returns the server's address, for messages.
@@ -163,6 +194,10 @@ impl Api {
     /// # Errors
     /// [`SendError`], by whether the server can have seen the request.
     pub async fn stream(&self, call: &Call) -> Result<Response<Body>, SendError> {
+        self.send(call, None).await
+    }
+
+    async fn send(&self, call: &Call, pass: Option<Pass>) -> Result<Response<Body>, SendError> {
         let mut request = Request::builder()
             .method(&call.method)
             .uri(&call.path)
@@ -173,17 +208,31 @@ impl Api {
             }
             Body::from(body.clone())
         });
-        let request = request.body(body).map_err(|e| SendError::NotSent(e.to_string()))?;
-        self.client.send(request).await.map_err(|error| send_error(&error))
+        let mut request = request.body(body).map_err(|e| SendError::NotSent(e.to_string()))?;
+        if let Some(pass) = &pass {
+            request.extensions_mut().insert(pass.clone());
+        }
+        let answer = self.client.send(request).await;
+        let status = answer.as_ref().ok().map(Response::status);
+        self.metrics.answered(self.host(), call.method.as_str(), status);
+        answer.map_err(|error| match pass {
+            Some(pass) if pass.held_back() => SendError::NotSent(Closed.to_string()),
+            Some(_) | None => send_error(&error),
+        })
     }
 
     /// Sends and returns the whole answer.
     ///
     /// # Errors
-    /// As [`Api::stream`]; no complete answer within `limit` is [`SendError::Lost`].
+    /// As [`Api::stream`]; no complete answer within `limit` is [`SendError::Lost`]. A write that
+    /// is held back because we don't lead is [`SendError::NotSent`].
     pub async fn call(&self, call: &Call, limit: Duration) -> Result<Answer, SendError> {
+        let writes = self.gate.as_ref().filter(|_| call.method != Method::GET);
+        let asked = writes.map(Pass::ask).transpose();
+        let asked = asked.map_err(|closed| SendError::NotSent(closed.to_string()))?;
+        let (pass, _under_way) = asked.unzip();
         let whole = async {
-            let response = self.stream(call).await?;
+            let response = self.send(call, pass).await?;
             let (head, body) = response.into_parts();
             let body = body.collect().await;
             let body = body.map_err(|e| SendError::Lost(with_sources(&e)))?;
@@ -191,7 +240,16 @@ impl Api {
             Ok(Answer { status: head.status, headers: head.headers, body })
         };
         let late = |_| SendError::Lost(format!("no answer within {} s", limit.as_secs()));
-        tokio::time::timeout(limit, whole).await.map_err(late)?
+        let begun = Instant::now();
+        let answer = tokio::time::timeout(limit, whole).await.map_err(late).flatten();
+        self.metrics.requested(Requested {
+            host: self.host(),
+            method: call.method.as_str(),
+            took: begun.elapsed(),
+            sent_bytes: call.body.as_ref().map_or(0, |(_, body)| body.len()),
+            received_bytes: answer.as_ref().ok().map(|answer| answer.body.len()),
+        });
+        answer
     }
 }
 
@@ -262,8 +320,8 @@ fn stack(config: &kube::Config) -> Result<kube::Client, kube::Error> {
     let connector = config.rustls_https_connector_with_connector(tcp)?;
     let http = hyper_util::client::legacy::Client::builder(TokioExecutor::new())
         .pool_max_idle_per_host(POOL_IDLE_MAX)
-        .build::<_, Body>(connector);
-    let http = http.map_err(BoxError::from);
+        .build::<_, Gated>(connector);
+    let http = http.map_request(Gated::wrap).map_err(BoxError::from);
     let builder = ClientBuilder::new(http, config.default_namespace.clone())
         .with_layer(&config.extra_headers_layer()?);
     let base = config.base_uri_layer();

@@ -60,6 +60,12 @@ impl Outbox {
         self.changed.notify_one();
     }
 
+    /// Returns how many writes of plans wait, and how many conditions.
+    pub fn waiting(&self) -> (usize, usize) {
+        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        (waiting.plans.len(), waiting.statuses.len())
+    }
+
     /// Tells whether writes of plans wait or are under way.
     pub fn plans_busy(&self) -> bool {
         let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
@@ -132,19 +138,20 @@ impl Dispatcher {
             self.outbox.ready().await;
             // Both before choosing, so that a bind that comes meanwhile goes first.
             let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
-            self.rate.take().await;
+            let waited = self.rate.take().await;
             let Some(job) = self.outbox.pop() else { continue };
             let dispatcher = self.clone();
             tokio::spawn(async move {
-                dispatcher.carry_out(job).await;
+                dispatcher.carry_out(job, waited).await;
                 drop(place);
             });
         }
     }
 
-    async fn carry_out(&self, job: Job) {
+    async fn carry_out(&self, job: Job, waited: Duration) {
         let (id, urgency) = (job.write.id, job.write.urgency);
-        let result = self.result(&job).await;
+        let result = self.result(&job, waited).await;
+        self.api.metrics().written(&job.write.op, &result);
         trace!(write = id.0, ?result, "outcome");
         self.report(id, result);
         if urgency == Urgency::Plan {
@@ -157,7 +164,7 @@ impl Dispatcher {
         let _ = self.sink.send(Input::Outcome { write, result });
     }
 
-    async fn result(&self, job: &Job) -> WriteResult {
+    async fn result(&self, job: &Job, mut waited: Duration) -> WriteResult {
         let write = &job.write;
         let limit = Duration::from_millis(write.timeout.as_millis()) + GRACE;
         let mut tries = 0;
@@ -167,6 +174,7 @@ impl Dispatcher {
                 Ok(call) => call,
                 Err(message) => return WriteResult::NotSent { message: message.into() },
             };
+            self.api.rate_limited(&call.method, waited);
             let answer = self.api.call(&call, limit).await;
             match outcome::judge(&write.op, answer) {
                 Next::Report(result) => return result,
@@ -177,7 +185,7 @@ impl Dispatcher {
                     }
                     debug!(write = write.id.0, %message, ?after, "the server is full");
                     tokio::time::sleep(after.min(RETRY_AFTER_MAX)).await;
-                    self.rate.take().await;
+                    waited = self.rate.take().await;
                 }
             }
         }

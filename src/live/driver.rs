@@ -17,11 +17,12 @@ use super::clock::Clock;
 use super::dispatch::{Job, Outbox};
 use super::events::{EventQueue, Happening};
 use super::request::About;
+use crate::observe::metrics::Recorder;
 
 /// Inputs folded between two polls, so that decisions are not put off for ever by a busy watch.
 const FOLD_MAX: usize = 4096;
 /// A drain ends by then, whatever is still open: the server has given up what was sent before.
-const DRAIN_MAX: Duration = Duration::from_secs(15);
+const DRAIN_MAX: Duration = Duration::from_secs(10);
 const SLEEP_MAX: Duration = Duration::from_secs(60);
 /// A wake-up that is due again at once is no reason to spin.
 const SLEEP_MIN: Duration = Duration::from_millis(1);
@@ -34,6 +35,7 @@ pub struct Driver {
     pub events: Arc<EventQueue>,
     pub clock: Clock,
     pub told: Told,
+    pub recorder: Recorder,
 }
 
 /// What is told once a profile.
@@ -44,8 +46,8 @@ pub struct Told {
 }
 
 impl Driver {
-    /// Runs until a drain has ended.
-    pub fn run(mut self) {
+    /// Runs until a drain has ended, and returns whether it left nothing open.
+    pub fn run(mut self) -> bool {
         let mut drain_ends: Option<Instant> = None;
         loop {
             let mut left = FOLD_MAX;
@@ -55,12 +57,15 @@ impl Driver {
                 self.fold(input, &mut drain_ends);
                 left -= 1;
             }
+            let begun = Instant::now();
             let poll = self.engine.poll(self.clock.now());
+            self.recorder.polled(&poll, begun, begun.elapsed(), self.clock.now());
+            self.recorder.between_polls(&self.engine);
             for decision in poll.decisions {
                 self.act(decision);
             }
             if drain_ends.is_some_and(|ends| self.drained(ends)) {
-                return;
+                return self.engine.under_way() == (0, 0);
             }
             if poll.working || left == 0 {
                 continue;
@@ -68,7 +73,7 @@ impl Driver {
             match self.inputs.recv_timeout(self.sleep(drain_ends)) {
                 Ok(input) => self.fold(input, &mut drain_ends),
                 Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return,
+                Err(RecvTimeoutError::Disconnected) => return false,
             }
         }
     }
@@ -77,7 +82,7 @@ impl Driver {
         let wakeup = self.engine.next_wakeup().map(|(at, _)| self.clock.until(at));
         let ends = drain_ends.map(|ends| ends.saturating_duration_since(Instant::now()));
         let sleep = [wakeup, ends].into_iter().flatten().min().unwrap_or(SLEEP_MAX);
-        sleep.clamp(SLEEP_MIN, SLEEP_MAX)
+        self.recorder.sleep(sleep).clamp(SLEEP_MIN, SLEEP_MAX)
     }
 
     fn fold(&mut self, input: Input, drain_ends: &mut Option<Instant>) {
@@ -92,7 +97,10 @@ impl Driver {
             Input::Cluster(_) | Input::Outcome { .. } | Input::Answer { .. } => {}
         }
         let drains = matches!(input, Input::Drain);
+        let seen = self.recorder.sees(&input, &self.engine);
+        let begun = Instant::now();
         self.engine.handle(input, self.clock.now());
+        self.recorder.handled(seen, begun.elapsed());
         if drains {
             self.take_back_unsent();
         }

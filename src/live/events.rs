@@ -111,6 +111,12 @@ impl EventQueue {
         inner.waiting.len() + inner.under_way
     }
 
+    /// Returns how many wait or are being sent, and how many were dropped so far.
+    pub fn counts(&self) -> (usize, u64) {
+        let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        (inner.waiting.len() + inner.under_way, inner.dropped)
+    }
+
     async fn next(&self) -> Happening {
         loop {
             let changed = self.changed.notified();
@@ -152,6 +158,8 @@ pub struct EventSender {
     pub queue: Arc<EventQueue>,
     pub outbox: Arc<Outbox>,
     pub hostname: String,
+    /// How long the server may work on one.
+    pub timeout: Duration,
 }
 
 impl EventSender {
@@ -188,10 +196,10 @@ impl EventSender {
     /// Sends in the background once there is a place and a token.
     async fn send(&self, places: &Arc<Semaphore>, post: Post, counted: bool) {
         let Ok(place) = Arc::clone(places).acquire_owned().await else { return };
-        self.rate.take().await;
+        let waited = self.rate.take().await;
         let sender = self.clone();
         tokio::spawn(async move {
-            sender.deliver(post).await;
+            sender.deliver(post, waited).await;
             if counted {
                 sender.queue.ended();
             }
@@ -199,15 +207,17 @@ impl EventSender {
         });
     }
 
-    async fn deliver(&self, post: Post) {
+    async fn deliver(&self, post: Post, mut waited: Duration) {
         let mut creates = post.patch.is_none();
         for tries in 0..TRIES_MAX {
             if tries > 0 {
                 let pause = Duration::from_secs(1 << (tries - 1).min(4)).min(PAUSE_MAX);
                 tokio::time::sleep(pause).await;
-                self.rate.take().await;
+                waited = self.rate.take().await;
             }
-            match self.api.call(&call(&post, creates), ANSWER).await {
+            let call = call(&post, creates, self.timeout);
+            self.api.rate_limited(&call.method, waited);
+            match self.api.call(&call, ANSWER).await {
                 Ok(answer) if answer.status.is_success() => return,
                 // It has been forgotten since; tell it as a new one.
                 Ok(answer) if answer.status.as_u16() == 404 && !creates => creates = true,
@@ -230,17 +240,18 @@ impl EventSender {
     }
 }
 
-fn call(post: &Post, creates: bool) -> Call {
+fn call(post: &Post, creates: bool, timeout: Duration) -> Call {
+    let timeout = format!("timeout={}ms", timeout.as_millis());
     let events = format!("/apis/events.k8s.io/v1/namespaces/{}/events", post.namespace);
     match &post.patch {
         Some(patch) if !creates => Call {
             method: Method::PATCH,
-            path: format!("{events}/{}?timeout=5s", post.name),
+            path: format!("{events}/{}?{timeout}", post.name),
             body: Some(("application/merge-patch+json", patch.to_string().into_bytes())),
         },
         Some(_) | None => Call {
             method: Method::POST,
-            path: format!("{events}?timeout=5s"),
+            path: format!("{events}?{timeout}"),
             body: Some(("application/json", post.body.to_string().into_bytes())),
         },
     }

@@ -129,7 +129,7 @@ mod tests {
     }
 
     fn bind() -> Op {
-        Op::Bind { pod: pod(), node: "n1".into() }
+        Op::Bind { pod: pod(), node: "n1".into(), resource_version: 5 }
     }
 
     fn answer(code: u16, body: &str) -> Result<Answer, SendError> {

@@ -27,12 +27,14 @@ impl TokenBucket {
         TokenBucket { qps: (qps > 0.0).then_some(qps), burst, state: Mutex::new(state) }
     }
 
-    /// Waits for a token; callers are served in the order in which they ask.
-    pub async fn take(&self) {
+    /// Waits for a token, and returns for how long; callers are served in the order in which they
+    /// ask.
+    pub async fn take(&self) -> Duration {
         let wait = self.reserve(Instant::now());
         if !wait.is_zero() {
             tokio::time::sleep(wait).await;
         }
+        wait
     }
 
     /// Takes a token and returns how long its owner must wait before using it.

@@ -34,8 +34,9 @@ pub fn call(op: &Op, timeout: Span, about: About, now: jiff::Timestamp) -> Resul
         Ok(Call { method, path: path(at), body })
     };
     match op {
-        Op::Bind { pod, node } => {
-            send(Method::POST, format!("{}/binding", pod_path(pod)), JSON, binding(pod, node))
+        Op::Bind { pod, node, resource_version } => {
+            let body = binding(pod, node, *resource_version);
+            send(Method::POST, format!("{}/binding", pod_path(pod)), JSON, body)
         }
         Op::ReadPod { pod } => Ok(Call::get(path(pod_path(pod)))),
         Op::Fence { pod, resource_version, node } => {
@@ -78,12 +79,12 @@ pub fn call(op: &Op, timeout: Span, about: About, now: jiff::Timestamp) -> Resul
     }
 }
 
-/// The UID is a precondition: a namesake is not bound in the pod's place.
-fn binding(pod: &PodRef, node: &Text) -> Json {
+/// UID and version are preconditions: neither a namesake nor a pod that has changed since is bound.
+fn binding(pod: &PodRef, node: &Text, resource_version: u64) -> Json {
     json!({
         "apiVersion": "v1",
         "kind": "Binding",
-        "metadata": metadata(pod, None),
+        "metadata": metadata(pod, (resource_version > 0).then_some(resource_version)),
         "target": {"apiVersion": "v1", "kind": "Node", "name": node.as_str()},
     })
 }
@@ -203,12 +204,19 @@ mod tests {
         (format!("{} {}", call.method, call.path), body.unwrap_or_default())
     }
 
+    fn bind(resource_version: u64) -> Op {
+        Op::Bind { pod: pod(), node: "n1".into(), resource_version }
+    }
+
     #[test]
-    fn a_bind_carries_the_uid_and_a_timeout() {
-        let (line, body) = sent(Op::Bind { pod: pod(), node: "n1".into() }, About::default());
+    fn a_bind_carries_uid_version_and_a_timeout() {
+        let (line, body) = sent(bind(0), About::default());
         assert_eq!(line, "POST /api/v1/namespaces/ns/pods/a/binding?timeout=5000ms");
         assert_eq!(body["metadata"]["uid"], "u-1");
         assert_eq!(body["target"]["name"], "n1");
+        assert!(body["metadata"].get("resourceVersion").is_none());
+        let (_, body) = sent(bind(7), About::default());
+        assert_eq!(body["metadata"]["resourceVersion"], "7");
     }
 
     #[test]

@@ -20,6 +20,7 @@ use std::time::Instant;
 
 use berth_core::engine::Input;
 use berth_core::types::Text;
+use tokio::sync::watch;
 use tracing::{info, warn};
 
 use super::client::Api;
@@ -42,6 +43,8 @@ pub struct Source {
     pub tables: Arc<Mutex<Tables>>,
     pub sink: Sender<Input>,
     pub pace: Pace,
+    /// True from when we may write on.
+    pub led: watch::Receiver<bool>,
 }
 
 /// The watch of one kind.
@@ -80,12 +83,16 @@ impl Watch {
     pub async fn run(mut self) -> Infallible {
         let mut failures = 0;
         loop {
+            let decides = self.decides();
             match self.list().await {
                 Ok(version) => {
                     failures = 0;
                     self.recovered();
-                    self.set_synced(true);
-                    self.watch_from(version).await;
+                    self.set_synced(decides);
+                    match decides {
+                        true => self.watch_from(version).await,
+                        false => self.watch_until_led(version).await,
+                    }
                 }
                 Err(problem) => {
                     self.complain("list", &problem);
@@ -93,6 +100,27 @@ impl Watch {
                     failures += 1;
                 }
             }
+        }
+    }
+
+    /// Tells whether a list that begins now is good enough to decide on. Pods must be listed after
+    /// the leader before us has sent its last bind; a watch alone may be behind that.
+    fn decides(&self) -> bool {
+        self.kind != Kind::Pod || *self.source.led.borrow()
+    }
+
+    /// Keeps the ledger warm until we lead.
+    async fn watch_until_led(&mut self, version: String) {
+        let mut led = self.source.led.clone();
+        let leading = async move {
+            if led.wait_for(|led| *led).await.is_err() {
+                // The election is over, and the program ends.
+                std::future::pending::<()>().await;
+            }
+        };
+        tokio::select! {
+            () = self.watch_from(version) => {}
+            () = leading => {}
         }
     }
 
@@ -141,6 +169,7 @@ impl Watch {
     fn set_synced(&mut self, synced: bool) {
         if self.synced != synced {
             self.synced = synced;
+            self.source.api.metrics().synced(&self.resource, synced);
             self.send(Input::Watch { kind: self.resource.clone(), synced });
         }
     }

@@ -6,6 +6,7 @@ use berth_core::types::Timestamp;
 use serde_json::Value;
 
 use crate::config;
+use crate::gates::Gates;
 use crate::wire::{self, Kind, Object, Tables};
 
 use super::input::{Document, InputError};
@@ -75,9 +76,10 @@ impl From<Vec<InputError>> for InputErrors {
 /// # Errors
 /// Every problem of every document: fields that can't be understood, names or UIDs that two pods
 /// share, a second configuration, a PriorityClass that is named and not there.
-pub fn gather(documents: Vec<Document>) -> Result<Objects, InputErrors> {
+pub fn gather(documents: Vec<Document>, gates: &Gates) -> Result<Objects, InputErrors> {
     let priorities = Priorities::of(&documents);
-    let mut gathering = Gathering { priorities, ..Gathering::default() };
+    let tables = Tables::new(gates.enabled("TaintTolerationComparisonOperators"));
+    let mut gathering = Gathering { priorities, tables, ..Gathering::default() };
     let mut phases = [Vec::new(), Vec::new()];
     for document in documents {
         if document.kind() == config::KIND {
@@ -237,7 +239,7 @@ mod tests {
     use crate::simulate::input::read;
 
     fn objects(text: &str) -> Result<Objects, InputErrors> {
-        gather(read("f", text).unwrap())
+        gather(read("f", text).unwrap(), &Gates::default())
     }
 
     fn pod(name: &str, more: &str) -> String {

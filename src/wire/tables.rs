@@ -17,6 +17,11 @@ pub struct Tables {
 }
 
 impl Tables {
+    /// Makes empty tables; the argument is the gate [`Tables::comparison_tolerations`].
+    pub fn new(comparison_tolerations: bool) -> Tables {
+        Tables { comparison_tolerations, ..Tables::default() }
+    }
+
     pub fn intern(&mut self, text: &str) -> Text {
         self.interner.intern(text)
     }

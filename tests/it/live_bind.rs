@@ -54,7 +54,8 @@ fn kube_schedulers_rights_are_enough_and_missing_ones_are_named() {
     assert_eq!(berth.terminate(), Some(0));
 
     let kubeconfig = stand.kubeconfig_path("system:kube-scheduler").expect("a kubeconfig");
-    let berth = Berth::start_with(stand.folder(), &kubeconfig, FAST, &[]);
+    let config = FAST.replace("leaderElect: false", "leaderElect: true");
+    let berth = Berth::start_with(stand.folder(), &kubeconfig, &config, &[]);
     create(&api, &gpu_pod("fits", 8));
     assert_eq!(bound(&api, "fits"), "n-1");
     event(&api, "fits", "Scheduled");
@@ -149,7 +150,7 @@ fn wrong_credentials_are_named(stand: &Stand) {
     let wrong = stand.folder().join("kubeconfig-wrong");
     fs::write(&wrong, text.replace("token-of-", "no-token-of-")).expect("a file");
     let path = wrong.display().to_string();
-    let output = berth(&["--kubeconfig", &path, "--leader-elect=false"]);
+    let output = berth(&["--kubeconfig", &path, "--leader-elect=false", "--secure-port=0"]);
     let line = last_line(&output);
     assert_eq!(output.status.code(), Some(1), "{line}");
     assert!(line.starts_with("error: the API server at https://127.0.0.1:"), "{line}");

@@ -9,6 +9,7 @@ mod file;
 
 use std::path::{Path, PathBuf};
 
+use berth::gates::Gates;
 use berth::simulate::{File, result::SimulationResult, simulate};
 
 use expectations::{View, violations};
@@ -32,7 +33,7 @@ fn scenarios(folder: &Path) -> Vec<Scenario> {
 
 fn play(scenario: &Scenario) -> SimulationResult {
     let file = File { name: scenario.name.clone(), text: scenario.text.clone() };
-    let simulated = simulate(&[file], None, 0);
+    let simulated = simulate(&[file], None, 0, &Gates::default());
     let simulated = simulated.unwrap_or_else(|error| panic!("{}: {error}", scenario.name));
     assert_eq!(simulated.result.phases.len(), scenario.phases.len(), "{}", scenario.name);
     simulated.result

@@ -1,6 +1,7 @@
 //! What the tests of the running binary share: the child process, objects, and a proxy.
 
 pub(crate) mod berth;
+pub(crate) mod https;
 pub(crate) mod objects;
 pub(crate) mod proxy;
 

@@ -13,6 +13,7 @@ use super::budget::Budget;
 use super::decision::{Decision, Notice};
 use super::drafting::{placement_of, stages_of};
 use super::guard::guarded;
+use super::measures::FailedPlan;
 use super::permits::permit;
 use super::placing::{Placed, Placer, Unfit, Unplaced, may_be_placed};
 use super::plans::{Failure, Placement, Plan};
@@ -248,6 +249,7 @@ impl Engine {
         else {
             return;
         };
+        self.measure_failed(&uid, failure);
         let message = &failure.message;
         match failure.rejected_by {
             Some(plugin) => {
@@ -267,6 +269,15 @@ impl Engine {
                 self.queue.fail(entry, self.now);
             }
         }
+    }
+
+    fn measure_failed(&mut self, uid: &PodUid, failure: &Failure) {
+        let Some(record) = self.cluster.pod(uid) else { return };
+        self.measures.failed_plans.push(FailedPlan {
+            pod: record.pod.reference(),
+            scheduler_name: record.pod.spec.scheduler_name.clone(),
+            rejected: failure.rejected_by.is_some(),
+        });
     }
 
     fn tell_members(

@@ -56,6 +56,7 @@ impl Engine {
 
     /// Keeps entries and plans in step with the pods.
     fn follow(&mut self, change: &Change) {
+        self.queue.set_cause(change.label());
         match change {
             Change::PodAdded { uid } => self.pod_appeared(&uid.clone()),
             Change::PodUpdated { uid, .. } => self.pod_updated(&uid.clone()),

@@ -32,6 +32,7 @@ pub(crate) fn filter_at(
     node: NodeIdx,
 ) -> Verdict {
     let entry = &profile.filter[at];
+    entry.calls.count();
     match guarded(entry.name, || entry.plugin.filter(cycle, state, node)) {
         Ok(verdict) => verdict,
         Err(fault) => Verdict::Broken(fault),
@@ -56,6 +57,7 @@ pub(crate) fn judged_on(
     let mut state = CycleState::default();
     let mut skipped = Vec::new();
     for entry in &profile.pre_filter {
+        entry.calls.count();
         let answer = guarded(entry.name, || entry.plugin.pre_filter(cycle, &mut state));
         let verdict = match shape_of(answer) {
             Ok(Shape::Skip) => {

@@ -13,6 +13,8 @@ use super::checks::moved_on;
 use super::decision::{Decision, Notice, PlanId, Urgency, Write, WriteId};
 use super::guard::guarded;
 use super::input::{WriteResult, Written};
+use super::measures::{Bound, PermitWait};
+use super::settle::BindTarget;
 use super::{Engine, Purpose};
 
 #[derive(Debug, Default)]
@@ -33,6 +35,8 @@ pub(super) struct Plan {
     /// Plugins whose Permit waits come first among the stages; the one under way is the first.
     permits: VecDeque<&'static str>,
     waiting: Option<Wait>,
+    /// Since when it waits.
+    waiting_since: Timestamp,
     /// Victims hold the place as yet; until they are gone the pod has its nomination only.
     pub(super) evicting: bool,
     /// Writes of the stage under way.
@@ -108,6 +112,7 @@ impl Plan {
             stages: stages.into(),
             permits: VecDeque::new(),
             waiting: None,
+            waiting_since: Timestamp::default(),
             sent: BTreeSet::new(),
             undo: Vec::new(),
             done: BTreeSet::new(),
@@ -171,6 +176,7 @@ impl Engine {
         let Some(plan) = self.plans.running.get_mut(&id) else { return };
         if let Some(StageDraft::Wait(wait)) = plan.stages.pop_front() {
             plan.waiting = Some(wait);
+            plan.waiting_since = self.now;
             self.plans.waiting.insert(id);
         }
     }
@@ -194,7 +200,10 @@ impl Engine {
         };
         plan.waiting = None;
         plan.evicting = false;
-        plan.permits.pop_front();
+        if plan.permits.pop_front().is_some() {
+            let (waited, allowed) = (self.now.since(plan.waiting_since), plan.failed.is_none());
+            self.measures.permit_waits.push(PermitWait { waited, allowed });
+        }
         self.plans.waiting.remove(&id);
         true
     }
@@ -213,24 +222,31 @@ impl Engine {
     fn send_stage(&mut self, id: PlanId, plan: &mut Plan) {
         let Some(StageDraft::Writes(drafts)) = plan.stages.pop_front() else { return };
         for draft in drafts {
-            let Some(op) = named(&draft.op, &plan.names) else {
+            let Some(mut op) = named(&draft.op, &plan.names) else {
                 let message = format!("write {} names one that brought back no name", draft.label);
                 plan.failed = Some(Failure::fault(message.into()));
                 return;
             };
             plan.sent.insert(draft.label.clone());
             plan.undo.extend(draft.undo.map(|undo| (draft.label.clone(), undo)));
-            let bind = match &op {
-                Op::Bind { pod, node } => Some((pod.clone(), node.clone())),
-                _ => None,
-            };
+            let bind = self.versioned_bind(&mut op);
             let deletes = matches!(op, Op::DeletePod { .. } | Op::Delete { .. });
             let purpose = Purpose::Stage { plan: id, label: draft.label.clone(), deletes };
             let write = self.send(op, purpose, Urgency::Plan);
-            if let Some((pod, node)) = bind {
-                self.settlements.sent(write, id, draft.label, pod, node);
+            if let Some(target) = bind {
+                self.settlements.sent(write, id, draft.label, target);
             }
         }
+    }
+
+    /// Puts the pod's version as it is known now into a bind; none while a condition of ours is on
+    /// its way, which would make every such bind come too late.
+    fn versioned_bind(&self, op: &mut Op) -> Option<BindTarget> {
+        let Op::Bind { pod, node, resource_version } = op else { return None };
+        let known = self.cluster.pod(&pod.uid).filter(|_| !self.tells.in_flight(&pod.uid));
+        *resource_version = known.map_or(0, |record| record.pod.resource_version);
+        let (pod, node) = (pod.clone(), node.clone());
+        Some(BindTarget { pod, node, resource_version: *resource_version })
     }
 
     pub(super) fn send(&mut self, op: Op, purpose: Purpose, urgency: Urgency) -> WriteId {
@@ -310,6 +326,15 @@ impl Engine {
             .pod(&pod.uid)
             .map(|record| record.pod.spec.scheduler_name.clone())
             .unwrap_or_default();
+        if let Some(entry) = self.queue.entry_of(&pod.uid) {
+            self.measures.bound.push(Bound {
+                pod: pod.clone(),
+                scheduler_name: scheduler_name.clone(),
+                attempts: entry.attempts,
+                first_active: entry.first_active.unwrap_or(self.now),
+                flushed: entry.flushed,
+            });
+        }
         let (pod, node) = (pod.clone(), node.clone());
         self.out.push_back(Decision::Notice(Notice::Scheduled { pod, scheduler_name, node }));
     }

@@ -39,6 +39,7 @@ impl Engine {
             return Ok(None);
         }
         let profile = &self.profiles[entry.profile];
+        self.measures.preemption_attempts += 1;
         let mut overlay = Overlay::new(&mut self.cluster);
         let Some((node, victims)) = victims(profile, &mut overlay, &pod, verdicts)? else {
             return Ok(None);
@@ -50,6 +51,7 @@ impl Engine {
         let Some(placement) = placement_of(&self.cluster, &pod, node, true) else {
             return Ok(None);
         };
+        self.measures.victims.push(victims.len());
         let changes = self.cluster.nominate(uid, node);
         self.after_changes(changes);
         Ok(Some(Plan::new(id, vec![placement], stages)))

@@ -1,5 +1,6 @@
 //! Raw scores of one class per node, and the choice among the nodes that fit.
 
+use crate::framework::profile::Entry;
 use crate::framework::rng::Rng;
 use crate::framework::{Cycle, CycleState, NodeSet, Normalize, PreScoreAnswer, Profile, Score};
 use crate::snapshot::{NodeIdx, Version};
@@ -51,6 +52,7 @@ impl Scores {
             }
             if let Some(pre) = prepared {
                 let none = NodeSet::default();
+                pre.calls.count();
                 match guarded(entry.name, || pre.plugin.pre_score(cycle, state, &none)) {
                     Ok(PreScoreAnswer::Continue) => {}
                     Ok(PreScoreAnswer::Skip) => continue,
@@ -99,7 +101,7 @@ impl Scores {
         for at in &self.summed {
             budget.spend(1);
             let entry = &profile.score[*at];
-            match score_of(entry.name, entry.plugin.as_ref(), cycle, state, node) {
+            match score_of(entry, cycle, state, node) {
                 Ok(score) => sum += entry.weight * score,
                 Err(fault) => self.fault = Some(fault),
             }
@@ -108,7 +110,7 @@ impl Scores {
         for column in &mut self.columns {
             budget.spend(1);
             let entry = &profile.score[column.at];
-            match raw_of(entry.name, entry.plugin.as_ref(), cycle, state, node) {
+            match raw_of(entry, cycle, state, node) {
                 Ok(raw) => column.set(node, raw),
                 Err(fault) => self.fault = Some(fault),
             }
@@ -132,7 +134,7 @@ impl Scores {
             column.versions = now;
             for (node, _) in cycle.cluster.nodes().iter() {
                 budget.spend(1);
-                match raw_of(entry.name, entry.plugin.as_ref(), cycle, state, node) {
+                match raw_of(entry, cycle, state, node) {
                     Ok(raw) => column.set(node, raw),
                     Err(fault) => self.fault = Some(fault),
                 }
@@ -226,13 +228,12 @@ impl Scores {
         let Some(pre) = profile.pre_score.iter().find(|p| p.name == entry.name) else {
             return Ok(None);
         };
+        pre.calls.count();
         let answer = guarded(entry.name, || pre.plugin.pre_score(cycle, state, candidates))?;
         if answer == PreScoreAnswer::Skip {
             return Ok(None);
         }
-        let score = |node| {
-            guarded(entry.name, || entry.plugin.score(cycle, state, node)).map(|s| (node, s))
-        };
+        let score = |node| raw_of(entry, cycle, state, node).map(|s| (node, s));
         candidates.iter().map(score).collect::<Result<Vec<_>, Text>>().map(Some)
     }
 
@@ -248,10 +249,8 @@ impl Scores {
         let mut parts: Vec<(&'static str, Vec<i64>)> = Vec::new();
         for at in &self.summed {
             let entry = &profile.score[*at];
-            let weighed = |node| {
-                score_of(entry.name, entry.plugin.as_ref(), cycle, state, node)
-                    .map(|score| score * entry.weight)
-            };
+            let weighed =
+                |node| score_of(entry, cycle, state, node).map(|score| score * entry.weight);
             parts.push((entry.name, candidates.iter().map(weighed).collect::<Result<_, _>>()?));
         }
         for column in &self.columns {
@@ -342,23 +341,22 @@ fn to_max(scores: &mut [(NodeIdx, i64)], reversed: bool) {
 }
 
 fn raw_of(
-    name: &str,
-    plugin: &dyn Score,
+    entry: &Entry<dyn Score>,
     cycle: Cycle<'_>,
     state: &CycleState,
     node: NodeIdx,
 ) -> Result<i64, Text> {
-    guarded(name, || plugin.score(cycle, state, node))
+    entry.calls.count();
+    guarded(entry.name, || entry.plugin.score(cycle, state, node))
 }
 
 fn score_of(
-    name: &str,
-    plugin: &dyn Score,
+    entry: &Entry<dyn Score>,
     cycle: Cycle<'_>,
     state: &CycleState,
     node: NodeIdx,
 ) -> Result<i64, Text> {
-    raw_of(name, plugin, cycle, state, node).and_then(|score| in_range(name, score))
+    raw_of(entry, cycle, state, node).and_then(|score| in_range(entry.name, score))
 }
 
 fn in_range(name: &str, score: i64) -> Result<i64, Text> {

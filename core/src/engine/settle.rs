@@ -6,7 +6,8 @@
 //!    inside the store can no longer commit.
 //!
 //! Only then is the capacity released. A 409 is no answer either: the server says it also when its
-//! store breaks in mid-commit.
+//! store breaks in mid-commit. A bind names the version that it was decided on: if the pod read has
+//! another, it can't be committed any more, wherever it is, and the rest is left out.
 
 use std::collections::BTreeMap;
 
@@ -30,12 +31,29 @@ pub(super) struct Settlements {
     of_pod: BTreeMap<PodUid, WriteId>,
 }
 
+/// What a bind was sent with.
+#[derive(Clone, Debug)]
+pub(super) struct BindTarget {
+    pub(super) pod: PodRef,
+    pub(super) node: Text,
+    pub(super) resource_version: u64,
+}
+
 #[derive(Clone, Debug)]
 struct Bind {
     plan: PlanId,
     label: Text,
     pod: PodRef,
     node: Text,
+    /// 0: it may be committed at any version.
+    resource_version: u64,
+}
+
+impl Bind {
+    /// Tells whether the pod has changed since, so that the bind can't be committed any more.
+    fn overtaken(&self, by: u64) -> bool {
+        self.resource_version != 0 && by != self.resource_version
+    }
 }
 
 #[derive(Debug)]
@@ -59,9 +77,10 @@ impl Settlements {
         self.open.len()
     }
 
-    pub(super) fn sent(&mut self, id: WriteId, plan: PlanId, label: Text, pod: PodRef, node: Text) {
+    pub(super) fn sent(&mut self, id: WriteId, plan: PlanId, label: Text, target: BindTarget) {
+        let BindTarget { pod, node, resource_version } = target;
         self.of_pod.insert(pod.uid.clone(), id);
-        self.sent.insert(id, Bind { plan, label, pod, node });
+        self.sent.insert(id, Bind { plan, label, pod, node, resource_version });
     }
 
     fn take_sent(&mut self, id: WriteId) -> Option<Bind> {
@@ -182,6 +201,11 @@ impl Engine {
         match read {
             PodRead::Gone => self.settled_gone(id),
             PodRead::BoundTo { node } => self.settled_bound(id, &node),
+            PodRead::Unbound { resource_version }
+                if settlement.bind.overtaken(resource_version) =>
+            {
+                self.unbound(id);
+            }
             PodRead::Unbound { .. } if self.now < settlement.given_up => {
                 settlement.step = Step::Wait(settlement.given_up);
             }

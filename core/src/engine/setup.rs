@@ -12,6 +12,7 @@ use super::Engine;
 use super::budget::STEPS_A_POLL;
 use super::classes::{Classes, TABLE_BYTES_MAX};
 use super::input::Consultant;
+use super::measures::Measures;
 use super::plans::Plans;
 use super::report::ReportLevel;
 use super::settle::Settlements;
@@ -137,6 +138,7 @@ impl Engine {
             purposes: BTreeMap::new(),
             next_id: 0,
             out: VecDeque::new(),
+            measures: Measures::default(),
             setup,
         }
     }

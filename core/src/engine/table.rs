@@ -72,6 +72,7 @@ impl Table {
         let mut only = Only::default();
         let mut skipped = Vec::new();
         for entry in &profile.pre_filter {
+            entry.calls.count();
             let answer = guarded(entry.name, || entry.plugin.pre_filter(cycle, &mut state));
             match shape_of(answer) {
                 Ok(Shape::Skip) => skipped.push(entry.name),
@@ -175,6 +176,7 @@ impl Table {
             let Some(entry) = profile.pre_filter.iter().find(|e| e.name == dep.plugin) else {
                 continue;
             };
+            entry.calls.count();
             let answer = guarded(entry.name, || entry.plugin.pre_filter(cycle, &mut self.state));
             let was_run = self.narrow.iter().chain(self.wide.iter().map(|w| &w.at));
             let was_run = was_run.copied().any(|at| profile.filter[at].name == dep.plugin);

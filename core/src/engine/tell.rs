@@ -53,6 +53,11 @@ impl Tells {
         self.due.first().map(|(at, _)| ((*at).max(now), "a condition is to be written"))
     }
 
+    /// Tells whether a condition of the pod is sent and has no outcome yet.
+    pub(super) fn in_flight(&self, uid: &PodUid) -> bool {
+        self.pods.get(uid).is_some_and(|told| told.in_flight.is_some())
+    }
+
     /// Nothing is to be told of the pod any more.
     pub(super) fn forget(&mut self, uid: &PodUid) {
         if let Some(told) = self.pods.remove(uid)
@@ -150,7 +155,8 @@ impl Engine {
         let Some(sent) = told.in_flight.take() else { return };
         let retry = Span(1000u64.saturating_mul(1 << told.failures.min(6))).min(RETRY_MAX);
         let next = match result {
-            WriteResult::Done(_) => {
+            WriteResult::Done(written) => {
+                self.cluster.saw_version(uid, written.resource_version);
                 told.failures = 0;
                 let (likeness, condition) = (sent.likeness, sent.condition);
                 let next = if likeness != told.likeness {

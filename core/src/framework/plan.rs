@@ -8,10 +8,14 @@ use crate::types::{Condition, PodRef, PodUid, Text, Timestamp, Value};
 /// One operation on the API server. It leaves nothing open, so carrying it out twice is harmless.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Op {
-    /// POST pods/binding with the pod's UID; refused if the pod is bound or another.
+    /// POST pods/binding with the pod's UID, and with the version that the decision stands on
+    /// unless that is 0; refused if the pod is bound, another, or has changed since. So a request
+    /// that reaches the server late, however late, finds the pod changed and does nothing.
+    /// Plugins leave the version 0: the engine fills it in when it sends the write.
     Bind {
         pod: PodRef,
         node: Text,
+        resource_version: u64,
     },
     /// GET the pod, without a resourceVersion: what the server really has.
     ReadPod {

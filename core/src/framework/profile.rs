@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use thiserror::Error;
 
@@ -32,6 +33,22 @@ pub struct Entry<T: ?Sized> {
     /// 0 where weights mean nothing.
     pub weight: i64,
     pub plugin: Arc<T>,
+    pub calls: Calls,
+}
+
+/// How often a plugin was asked at a point. For metrics only: nothing is decided by it.
+#[derive(Debug, Default)]
+pub struct Calls(AtomicU64);
+
+impl Calls {
+    /// Counts one call. The one thread that decides is the only writer, so no locked add is paid.
+    pub(crate) fn count(&self) {
+        self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+    }
+
+    pub fn total(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
 }
 
 /// Everything wrong with a profile, with paths into its file.
@@ -99,6 +116,21 @@ impl Profile {
     /// Returns the hint of the plugin `name`, `None` if it registered for nothing.
     pub fn interest(&self, name: &str) -> Option<&(dyn Interest + Send + Sync)> {
         self.interests.get(name).map(AsRef::as_ref)
+    }
+
+    /// Returns how often each plugin was asked at the points that kube-scheduler counts. Shape:
+    /// (extension point, plugin, calls).
+    pub fn calls(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
+        fn of<T: ?Sized>(
+            point: &'static str,
+            entries: &[Entry<T>],
+        ) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
+            entries.iter().map(move |entry| (point, entry.name, entry.calls.total()))
+        }
+        of("PreFilter", &self.pre_filter)
+            .chain(of("Filter", &self.filter))
+            .chain(of("PreScore", &self.pre_score))
+            .chain(of("Score", &self.score))
     }
 
     pub fn runs(&self, name: &str) -> bool {
@@ -220,7 +252,12 @@ fn entries<T: ?Sized>(
     let entry = |(name, weight): &(Text, i32)| {
         let built = built.get(name)?;
         let plugin = pick(&built.points)?;
-        Some(Entry { name: built.def.name, weight: i64::from(*weight), plugin })
+        Some(Entry {
+            name: built.def.name,
+            weight: i64::from(*weight),
+            plugin,
+            calls: Calls::default(),
+        })
     };
     names.iter().filter_map(entry).collect()
 }

@@ -67,6 +67,8 @@ pub struct Entry {
     pub unschedulable_count: u32,
     pub consecutive_errors: u32,
     pub rejection: Rejection,
+    /// Its last attempt was due because it had waited long, not because of a change.
+    pub flushed: bool,
 }
 
 impl Entry {
@@ -87,6 +89,7 @@ impl Entry {
             unschedulable_count: 0,
             consecutive_errors: 0,
             rejection: Rejection::default(),
+            flushed: false,
         }
     }
 }

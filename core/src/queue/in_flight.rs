@@ -21,6 +21,10 @@ impl InFlight {
         self.taken.len()
     }
 
+    pub(super) fn changes(&self) -> impl Iterator<Item = &Change> {
+        self.events.iter()
+    }
+
     pub(super) fn begin(&mut self, id: EntryId) {
         self.taken.insert(id, self.end());
     }

@@ -8,6 +8,7 @@ use crate::snapshot::Cluster;
 use crate::types::{PodUid, Span, Text, Timestamp};
 
 use super::backoff::BackoffPolicy;
+use super::counting::{ATTEMPT_FAILED, BACKOFF_OVER, Incoming, TAKEN_EARLY, WAITED_LONG};
 use super::entry::{Entry, EntryId, Rejection, Station};
 use super::hinting::{Answers, Ask, Asked};
 use super::in_flight::InFlight;
@@ -39,13 +40,14 @@ type GateKey = (u32, &'static str);
 pub struct SchedulingQueue {
     pub(super) entries: BTreeMap<EntryId, Entry>,
     pub(super) of_pod: BTreeMap<PodUid, EntryId>,
-    of_group: BTreeMap<Text, EntryId>,
+    pub(super) of_group: BTreeMap<Text, EntryId>,
     ordering: Box<dyn QueueOrdering>,
     backoff: BTreeSet<BackoffKey>,
     error_backoff: BTreeSet<BackoffKey>,
     pub(super) unschedulable: Waiting<WaitKey>,
     pub(super) gated: Waiting<GateKey>,
     pub(super) in_flight: InFlight,
+    pub(super) incoming: Incoming,
     policy: BackoffPolicy,
     leftover: Span,
     leftover_checked: Timestamp,
@@ -64,6 +66,7 @@ impl SchedulingQueue {
             unschedulable: Waiting::new(),
             gated: Waiting::new(),
             in_flight: InFlight::default(),
+            incoming: Incoming::default(),
             policy,
             leftover: LEFTOVER,
             leftover_checked: Timestamp::default(),
@@ -182,8 +185,7 @@ impl SchedulingQueue {
         entry.enqueued = now;
         match gate {
             Some(plugin) => {
-                entry.station = Station::Gated { plugin };
-                self.enter_station(id);
+                self.put(id, Station::Gated { plugin });
             }
             None => self.activate(id, now),
         }
@@ -191,9 +193,8 @@ impl SchedulingQueue {
 
     fn activate(&mut self, id: EntryId, now: Timestamp) {
         let Some(entry) = self.entries.get_mut(&id) else { return };
-        entry.station = Station::Active;
         entry.first_active.get_or_insert(now);
-        self.enter_station(id);
+        self.put(id, Station::Active);
     }
 
     fn push_active(&mut self, id: EntryId) {
@@ -214,7 +215,7 @@ impl SchedulingQueue {
         loop {
             let id = match self.ordering.pop(cluster) {
                 Some(id) => EntryId(id),
-                None => self.backoff.pop_first()?.3,
+                None => self.take_early()?,
             };
             // An ordering that hands out what it was told to forget is not to stop the others.
             let Some(entry) = self.entries.get_mut(&id) else { continue };
@@ -227,10 +228,20 @@ impl SchedulingQueue {
         }
     }
 
+    fn take_early(&mut self) -> Option<EntryId> {
+        let id = self.backoff.pop_first()?.3;
+        if let Some(entry) = self.entries.get(&id) {
+            self.incoming.add("active", TAKEN_EARLY, entry);
+        }
+        Some(id)
+    }
+
     /// The entry was turned away by plugins. What happened while it was looked at counts.
     pub fn reject(&mut self, id: EntryId, rejection: Rejection, now: Timestamp, ask: &mut Ask<'_>) {
         let missed = self.in_flight.end_with_events(id);
+        self.set_cause(ATTEMPT_FAILED);
         let Some(entry) = self.entries.get_mut(&id) else { return };
+        entry.flushed = false;
         entry.unschedulable_count = entry.unschedulable_count.saturating_add(1);
         entry.consecutive_errors = 0;
         entry.rejection = rejection;
@@ -247,6 +258,7 @@ impl SchedulingQueue {
     pub fn fail(&mut self, id: EntryId, now: Timestamp) {
         self.leave_station(id);
         self.in_flight.finish(id);
+        self.set_cause(ATTEMPT_FAILED);
         let Some(entry) = self.entries.get_mut(&id) else { return };
         entry.consecutive_errors = entry.consecutive_errors.saturating_add(1);
         entry.rejection = Rejection::default();
@@ -259,6 +271,7 @@ impl SchedulingQueue {
     fn put(&mut self, id: EntryId, station: Station) {
         if let Some(entry) = self.entries.get_mut(&id) {
             entry.station = station;
+            self.incoming.count(entry);
             self.enter_station(id);
         }
     }
@@ -292,8 +305,12 @@ impl SchedulingQueue {
         let waits_long = |id: &EntryId| self.entries.get(id).is_some_and(overdue);
         let mut ids: Vec<EntryId> = self.unschedulable.ids().filter(waits_long).collect();
         ids.sort_unstable();
+        self.set_cause(WAITED_LONG);
         for id in ids {
             self.leave_station(id);
+            if let Some(entry) = self.entries.get_mut(&id) {
+                entry.flushed = true;
+            }
             self.requeue(id, Asked::AfterBackoff, now);
         }
     }
@@ -308,6 +325,9 @@ impl SchedulingQueue {
         let due = |queue: &BTreeSet<BackoffKey>| {
             queue.first().is_some_and(|key| BackoffPolicy::over(key.0, now))
         };
+        if due(&self.backoff) || due(&self.error_backoff) {
+            self.set_cause(BACKOFF_OVER);
+        }
         while due(&self.backoff) {
             if let Some(key) = self.backoff.pop_first() {
                 self.activate(key.3, now);

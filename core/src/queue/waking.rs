@@ -19,6 +19,7 @@ impl SchedulingQueue {
         ask: &mut Ask<'_>,
     ) -> Vec<EntryId> {
         self.in_flight.record(change);
+        self.set_cause(change.label());
         let mut answers = Answers::new(change, ask);
         let own = match change {
             Change::PodUpdated { uid, .. } => self.of_pod.get(uid).copied(),

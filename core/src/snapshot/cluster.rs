@@ -46,6 +46,8 @@ pub struct Cluster {
     pub(super) anti_affine: BTreeSet<PodUid>,
     pub(super) nominations: BTreeMap<NodeIdx, BTreeSet<PodUid>>,
     pub(super) nominated: BTreeMap<PodUid, NodeIdx>,
+    /// Number of assumed pods.
+    pub(super) assumed: usize,
     pub(super) gone: Gone,
 }
 
@@ -64,6 +66,7 @@ impl Default for Cluster {
             anti_affine: BTreeSet::new(),
             nominations: BTreeMap::new(),
             nominated: BTreeMap::new(),
+            assumed: 0,
             gone: Gone::default(),
         }
     }
@@ -184,8 +187,18 @@ impl Cluster {
 
     pub(super) fn set_place(&mut self, uid: &PodUid, place: Place) -> Option<Pod> {
         let record = self.pods.get_mut(uid)?;
-        record.place = place;
-        Some(record.pod.clone())
+        let was = std::mem::replace(&mut record.place, place);
+        let pod = record.pod.clone();
+        self.count_assumed(was, place);
+        Some(pod)
+    }
+
+    /// Notes that the server has this version of a pod, by the answer to a write of ours. The write
+    /// was guarded by the version known, so nothing else lies between the two.
+    pub(crate) fn saw_version(&mut self, uid: &PodUid, version: u64) {
+        if let Some(record) = self.pods.get_mut(uid) {
+            record.pod.resource_version = record.pod.resource_version.max(version);
+        }
     }
 
     /// Takes back an assumption; the nomination that stands on the object counts again. Returns

@@ -230,6 +230,7 @@ impl Cluster {
         let nomination_moved = old.nominated_node != pod.nominated_node
             || was != place
             || old.finished() != pod.finished();
+        self.count_assumed(was, place);
         self.pods.insert(uid.clone(), PodRecord { pod, place });
         let mut changes = if nomination_moved { self.follow_nomination(&uid) } else { Vec::new() };
         match (was, place) {
@@ -275,6 +276,7 @@ impl Cluster {
         self.gone.insert(&uid.0);
         let freed = self.unnominate(uid);
         let Some(PodRecord { pod, place }) = self.pods.remove(uid) else { return Vec::new() };
+        self.count_assumed(place, Place::Nowhere);
         match place.node() {
             Some(node) => {
                 self.vacate(&pod, node);

@@ -85,6 +85,10 @@ impl Nodes {
         &self.slots[node.at()]
     }
 
+    pub(super) fn slots(&self) -> &[NodeSlot] {
+        &self.slots
+    }
+
     pub fn index(&self, name: &str) -> Option<NodeIdx> {
         self.by_name.get(name).copied()
     }

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use berth_core::engine::measures::Measures;
 use berth_core::engine::{
     Answer, CycleReport, Decision, Engine, Input, Limits, Notice, Question, Setup, Write,
     WriteResult,
@@ -24,6 +25,7 @@ pub(crate) struct World {
     pub(crate) notices: Vec<Notice>,
     pub(crate) questions: Vec<Question>,
     pub(crate) polls: usize,
+    pub(crate) measures: Vec<Measures>,
 }
 
 impl World {
@@ -45,6 +47,7 @@ impl World {
             notices: Vec::new(),
             questions: Vec::new(),
             polls: 0,
+            measures: Vec::new(),
         }
     }
 
@@ -95,6 +98,7 @@ impl World {
     pub(crate) fn poll(&mut self) -> bool {
         self.polls += 1;
         let poll = self.engine.poll(self.now);
+        self.measures.push(poll.measures);
         for decision in poll.decisions {
             match decision {
                 Decision::Write(write) => self.writes.push_back(write),
@@ -224,7 +228,7 @@ pub(crate) fn refused(code: u16) -> WriteResult {
 
 pub(crate) fn shown(op: &Op) -> String {
     match op {
-        Op::Bind { pod, node } => format!("bind {} to {node}", pod.name),
+        Op::Bind { pod, node, .. } => format!("bind {} to {node}", pod.name),
         Op::ReadPod { pod } => format!("read {}", pod.name),
         Op::Fence { pod, node, .. } => format!("fence {} from {node}", pod.name),
         Op::SetCondition { pod, condition, .. } => {

@@ -7,6 +7,7 @@ mod faults;
 mod gates;
 mod groups;
 mod harness;
+mod measures;
 mod nominations;
 mod plans;
 mod plugins;

@@ -405,7 +405,7 @@ impl Bind for Binder {
             return None;
         }
         let node = cluster.nodes().slot(node).name.clone();
-        let op = Op::Bind { pod: pod.reference(), node };
+        let op = Op::Bind { pod: pod.reference(), node, resource_version: 0 };
         Some(WriteDraft { label: format!("bind {}", pod.uid).into(), op, undo: None })
     }
 }

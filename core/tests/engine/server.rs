@@ -24,11 +24,13 @@ impl Server {
     /// Carries out a write. Returns its result and the pod that it changed.
     pub(crate) fn carry_out(&mut self, op: &Op) -> (WriteResult, Option<Pod>) {
         match op {
-            Op::Bind { pod, node } => self.change(pod, None, |pod| {
-                let free = pod.node_name.is_none();
-                pod.node_name.get_or_insert(node.clone());
-                free
-            }),
+            Op::Bind { pod, node, resource_version } => {
+                self.change(pod, (*resource_version > 0).then_some(*resource_version), |pod| {
+                    let free = pod.node_name.is_none();
+                    pod.node_name.get_or_insert(node.clone());
+                    free
+                })
+            }
             Op::Fence { pod, resource_version, .. } => {
                 self.change(pod, Some(*resource_version), |_| true)
             }

@@ -84,6 +84,42 @@ fn a_stale_bind_is_no_answer_either() {
 }
 
 #[test]
+fn a_bind_names_the_version_it_was_decided_on() {
+    let (w, bind) = one_place();
+    let version = w.on_server("p").resource_version;
+    assert!(version > 0);
+    assert!(matches!(bind.op, Op::Bind { resource_version, .. } if resource_version == version));
+}
+
+#[test]
+fn a_bind_that_the_pod_has_overtaken_needs_neither_wait_nor_fence() {
+    let (mut w, bind) = one_place();
+    let pod = w.on_server("p").clone();
+    w.server.put(pod);
+    w.answer(&bind, WriteResult::Stale { message: "the object has been modified".into() });
+    let read = w.write(|op| matches!(op, Op::ReadPod { .. }));
+    assert_eq!(w.held("p"), "n1", "until the read");
+    w.carry_out(read);
+    assert_eq!((w.held("p"), w.engine.under_way()), (String::new(), (0, 0)));
+    // Wherever it still is: it can't be carried out any more.
+    assert!(matches!(w.server.carry_out(&bind.op).0, WriteResult::Stale { .. }));
+}
+
+#[test]
+fn a_bind_beside_a_condition_of_ours_names_no_version() {
+    let mut w = World::new();
+    w.node(node("n1", 4));
+    w.pod(pod("p", 8));
+    let condition = w.write(|op| matches!(op, Op::SetCondition { .. }));
+    w.node(node("n2", 8));
+    let bind = w.bind_of("p");
+    assert!(matches!(bind.op, Op::Bind { resource_version: 0, .. }));
+    w.carry_out(condition);
+    w.carry_out(bind);
+    assert_eq!(w.bound("p"), "n2");
+}
+
+#[test]
 fn reads_and_fences_that_fail_are_tried_again_and_the_place_stays_held() {
     let (mut w, bind) = one_place();
     w.answer(&bind, unknown());

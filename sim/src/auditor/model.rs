@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use berth_core::types::pod::TolerationOperator;
 use berth_core::types::{
-    Node, Pod, PodRequests, PodSpec, SpreadConstraint, Taint, TaintEffect, Text, Toleration,
+    Node, Pod, PodRequests, PodSpec, SpreadConstraint, Taint, TaintEffect, Text, Timestamp,
+    Toleration,
 };
 
 use crate::world::World;
@@ -18,25 +19,32 @@ const NO_DOMAIN: &str =
     "node(s) didn't match pod topology spread constraints (missing required label)";
 const CORDON_TAINT: &str = "node.kubernetes.io/unschedulable";
 
-/// Says what is requested beyond what the node has, `None` if all fits.
+/// What a pod takes on a node, and the node as it was known when that was decided.
+pub(super) struct Taken<'a> {
+    pub(super) usage: &'a PodRequests,
+    pub(super) known: &'a Node,
+    pub(super) decided: Timestamp,
+}
+
+/// Says what is requested beyond what the node had, `None` if all fits.
 ///
-/// Only what the newcomer itself asks for counts: of anything else there may be too much because
-/// the node has become smaller under its pods.
-pub(super) fn over(node: &Node, placed: &[&PodRequests], newcomer: &PodRequests) -> Option<String> {
-    if placed.len() as i64 > node.pods_max {
-        return Some(format!("{} pods of {}", placed.len(), node.pods_max));
+/// Of each resource, what the node had when the last of it was given away counts: a node may grow,
+/// and room be given away on it, or shrink, while an earlier bind is on its way. Only what the
+/// newcomer itself asks for counts: of anything else there may be too much because the node has
+/// become smaller under its pods.
+pub(super) fn over(placed: &[Taken<'_>], newcomer: &PodRequests) -> Option<String> {
+    let last = |asks: &dyn Fn(&PodRequests) -> bool| {
+        placed.iter().filter(|taken| asks(taken.usage)).max_by_key(|taken| taken.decided)
+    };
+    let newest = last(&|_| true)?.known;
+    if placed.len() as i64 > newest.pods_max {
+        return Some(format!("{} pods of {}", placed.len(), newest.pods_max));
     }
-    let mut sums: BTreeMap<&str, i64> = BTreeMap::new();
-    for usage in placed {
-        for (name, amount) in usage.real.iter() {
-            if newcomer.real.amount(name) > 0 {
-                *sums.entry(name).or_default() += amount;
-            }
-        }
-    }
-    let mut sums = sums.into_iter();
-    let (name, sum) = sums.find(|(name, sum)| *sum > node.allocatable.amount(name))?;
-    Some(format!("{sum} {name} of {}", node.allocatable.amount(name)))
+    newcomer.real.iter().find_map(|(name, _)| {
+        let had = last(&|usage| usage.real.amount(name) > 0)?.known.allocatable.amount(name);
+        let sum: i64 = placed.iter().map(|taken| taken.usage.real.amount(name)).sum();
+        (sum > had).then(|| format!("{sum} {name} of {had}"))
+    })
 }
 
 /// Returns the text of the first thing of the node itself that keeps the pod away.

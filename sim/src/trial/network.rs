@@ -2,7 +2,7 @@
 
 use berth_core::engine::{Write, WriteResult};
 use berth_core::framework::Op;
-use berth_core::types::{PodRef, Span, Text, Timestamp};
+use berth_core::types::{PodRef, PodUid, Span, Text, Timestamp};
 
 use crate::auditor::Sender;
 use crate::fault::Fault;
@@ -23,6 +23,8 @@ pub(super) struct Proposal {
     pod: PodRef,
     node: Text,
     resource_version: u64,
+    /// The bind names its version: it is not tried again once the pod has changed.
+    versioned: bool,
     given_up: Timestamp,
     commits_at: Timestamp,
 }
@@ -53,7 +55,11 @@ impl Trial<'_> {
         if let Op::Bind { pod, .. } = &write.op {
             self.bury(pod);
         }
-        self.auditor.sends(by, &write.op, self.now);
+        let version = match &write.op {
+            Op::Bind { pod, .. } => self.world.pod_by_uid(&pod.uid).map(|p| p.resource_version),
+            _ => None,
+        };
+        self.auditor.sends(by, &write.op, version.unwrap_or_default(), self.now);
         let line = || format!("sends     {} {:?}", write.id.0, write.op);
         self.history.note(self.now, &[6, write.id.0], "", line);
         if self.now < self.down_until {
@@ -69,8 +75,17 @@ impl Trial<'_> {
             let at = self.gives_up(Fault::SendLost, self.now);
             return self.answer(by, at, unknown("connection reset"));
         }
-        let at = self.now + self.hop();
         let sent = self.now;
+        let mut at = self.now + self.hop();
+        let versioned =
+            matches!(write.op, Op::Bind { resource_version, .. } if resource_version != 0);
+        if versioned && self.plan.strikes(Fault::LateArrival) {
+            self.plan.took_effect(Fault::LateArrival);
+            self.late_arrivals.extend(bound_pod(&write.op).map(|uid| (by, uid)));
+            at = sent + self.write_timeout() + Span(self.plan.draw(Fault::LateArrival, 20_000));
+            let gives_up = self.gives_up(Fault::LateArrival, sent);
+            self.answer(by, gives_up, unknown("timeout"));
+        }
         self.enter(at, Due::Arrives { process: by.0, write: Box::new(write), sent });
     }
 
@@ -95,17 +110,23 @@ impl Trial<'_> {
 
     pub(super) fn arrives(&mut self, process: u64, write: &Write, sent: Timestamp) {
         let by: Sender = (process, write.id);
+        let lives = self.process.as_ref().is_some_and(|process| process.generation == by.0);
+        self.late_arrivals.retain(|(sender, _)| *sender != by);
+        if !lives && self.now > sent + self.write_timeout() {
+            // The connection died with its process, and the server dropped the request.
+            return self.lost(by, &write.op);
+        }
         if self.now < self.down_until {
             self.plan.took_effect(Fault::ServerDown);
             self.lost(by, &write.op);
             let at = self.now + Span(1);
             return self.answer(by, at, unknown("EOF"));
         }
-        if let Op::Bind { pod, node } = &write.op {
+        if let Op::Bind { pod, resource_version, .. } = &write.op {
             if self.plan.strikes(Fault::BoundElsewhere) {
                 self.bind_elsewhere(pod);
             }
-            if self.unbound(pod) && self.astray(by, pod, node, sent) {
+            if self.admits(pod, *resource_version) && self.astray(by, &write.op, pod, sent) {
                 return;
             }
         }
@@ -158,18 +179,17 @@ impl Trial<'_> {
     }
 
     /// Lets a bind that would be committed go another way. Returns whether it did.
-    fn astray(&mut self, by: Sender, pod: &PodRef, node: &Text, sent: Timestamp) -> bool {
+    fn astray(&mut self, by: Sender, op: &Op, pod: &PodRef, sent: Timestamp) -> bool {
         if self.plan.strikes(Fault::ConflictNever) {
             self.plan.took_effect(Fault::ConflictNever);
             self.auditor.dead(&pod.uid, by);
         } else if self.plan.strikes(Fault::ConflictCommitted) {
             self.plan.took_effect(Fault::ConflictCommitted);
-            let op = Op::Bind { pod: pod.clone(), node: node.clone() };
-            self.world.carry_out(&op, self.now);
+            self.world.carry_out(op, self.now);
         } else if self.plan.strikes(Fault::ConflictLate) {
-            self.propose(Fault::ConflictLate, by, pod, node, sent);
+            self.propose(Fault::ConflictLate, by, op, sent);
         } else if self.plan.strikes(Fault::LateCommit) {
-            self.propose(Fault::LateCommit, by, pod, node, sent);
+            self.propose(Fault::LateCommit, by, op, sent);
             let at = self.gives_up(Fault::LateCommit, sent);
             self.answer(by, at, unknown("EOF"));
             return true;
@@ -182,7 +202,9 @@ impl Trial<'_> {
     }
 
     /// Half of the proposals are committed within the request's time, half long after.
-    fn propose(&mut self, fault: Fault, by: Sender, pod: &PodRef, node: &Text, sent: Timestamp) {
+    fn propose(&mut self, fault: Fault, by: Sender, op: &Op, sent: Timestamp) {
+        let Op::Bind { pod, node, resource_version: version } = op else { return };
+        let versioned = *version != 0;
         let Some(known) = self.world.pod_by_uid(&pod.uid) else { return };
         let resource_version = known.resource_version;
         let given_up = sent + self.write_timeout();
@@ -193,7 +215,8 @@ impl Trial<'_> {
             _ => given_up + Span(self.plan.draw(fault, 20_000)),
         };
         let (pod, node) = (pod.clone(), node.clone());
-        let proposal = Proposal { fault, by, pod, node, resource_version, given_up, commits_at };
+        let proposal =
+            Proposal { fault, by, pod, node, resource_version, versioned, given_up, commits_at };
         self.entered += 1;
         let id = self.entered;
         self.proposals.insert(id, proposal);
@@ -204,7 +227,15 @@ impl Trial<'_> {
     fn alive(&self, proposal: &Proposal) -> bool {
         let Some(pod) = self.world.pod_by_uid(&proposal.pod.uid) else { return false };
         let untouched = pod.resource_version == proposal.resource_version;
-        self.unbound(&proposal.pod) && (untouched || proposal.commits_at <= proposal.given_up)
+        // The server tries a bind without a version again until its `?timeout` has passed.
+        let again = !proposal.versioned && proposal.commits_at <= proposal.given_up;
+        self.unbound(&proposal.pod) && (untouched || again)
+    }
+
+    /// Tells whether the server would carry out a bind now.
+    fn admits(&self, pod: &PodRef, resource_version: u64) -> bool {
+        let version = self.world.pod_by_uid(&pod.uid).map(|known| known.resource_version);
+        self.unbound(pod) && (resource_version == 0 || version == Some(resource_version))
     }
 
     pub(super) fn commits(&mut self, id: u64) {
@@ -254,6 +285,11 @@ impl Trial<'_> {
     /// A process is gone that would have fenced: its proposals are not committed later than their
     /// `?timeout`. (A proposal that outlives it by more than the lease is beyond any scheduler.)
     pub(super) fn drop_late(&mut self, generation: u64) {
+        let gone = |(by, _): &(Sender, PodUid)| by.0 == generation;
+        for (by, uid) in self.late_arrivals.iter().filter(|late| gone(late)) {
+            self.auditor.dead(uid, *by);
+        }
+        self.late_arrivals.retain(|late| !gone(late));
         let late = |p: &Proposal| p.by.0 == generation && p.commits_at > p.given_up;
         let ids: Vec<u64> =
             self.proposals.iter().filter(|(_, p)| late(p)).map(|(id, _)| *id).collect();
@@ -278,5 +314,12 @@ impl Trial<'_> {
         for _ in 0..lost {
             self.plan.took_effect(Fault::ServerDown);
         }
+    }
+}
+
+fn bound_pod(op: &Op) -> Option<PodUid> {
+    match op {
+        Op::Bind { pod, .. } => Some(pod.uid.clone()),
+        _ => None,
     }
 }

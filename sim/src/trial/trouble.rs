@@ -83,7 +83,7 @@ impl Trial<'_> {
 
     /// Chances that a bind brings, before it arrives.
     pub(super) fn trouble_for(&mut self, write: &Write) {
-        let Op::Bind { pod, node } = &write.op else { return };
+        let Op::Bind { pod, node, .. } = &write.op else { return };
         if self.plan.strikes(Fault::NodeGone) {
             self.node_goes(node);
         }
@@ -130,7 +130,8 @@ impl Trial<'_> {
         if known.node_name.is_some() {
             return;
         }
-        let again = Pod { uid: PodUid::default(), unscheduled: None, ..known.clone() };
+        let again =
+            Pod { uid: PodUid::default(), unscheduled: None, terminating: false, ..known.clone() };
         self.plan.took_effect(Fault::PodRecreated);
         self.world.remove_pod(&pod.uid, self.now);
         self.world.apply(ClusterEvent::PodApplied(Box::new(again)), self.now);

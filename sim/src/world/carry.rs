@@ -15,7 +15,9 @@ impl World {
     /// Carries out `op` now and returns what the server answers.
     pub fn carry_out(&mut self, op: &Op, now: Timestamp) -> WriteResult {
         match op {
-            Op::Bind { pod, node } => self.bind(pod, node, now),
+            Op::Bind { pod, node, resource_version } => {
+                self.bind(pod, node, *resource_version, now)
+            }
             Op::ReadPod { pod } => self.read(pod),
             Op::Fence { pod, resource_version, node } => {
                 self.fence(pod, *resource_version, node, now)
@@ -64,8 +66,14 @@ impl World {
         Ok(known)
     }
 
-    fn bind(&mut self, pod: &PodRef, node: &Text, now: Timestamp) -> WriteResult {
-        let known = match self.guarded(pod, 0) {
+    fn bind(
+        &mut self,
+        pod: &PodRef,
+        node: &Text,
+        resource_version: u64,
+        now: Timestamp,
+    ) -> WriteResult {
+        let known = match self.guarded(pod, resource_version) {
             Ok(known) => known,
             Err(refusal) => return refusal,
         };
@@ -138,7 +146,8 @@ impl World {
             known.unscheduled.as_ref() == Some(condition) && known.nominated_node == nominated;
         if same {
             // A patch that changes nothing leaves the version as it is.
-            return self.done();
+            let resource_version = known.resource_version;
+            return WriteResult::Done(Written { name: None, resource_version, pod: None });
         }
         let uid = known.uid.clone();
         self.change_pod(&uid, now, |pod| {

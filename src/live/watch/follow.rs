@@ -37,8 +37,9 @@ struct Event<'a> {
 impl Watch {
     /// Hands on what happens after `version`, and moves it along.
     pub(super) async fn follow(&mut self, version: &mut String) -> End {
-        self.source.rate.take().await;
+        let waited = self.source.rate.take().await;
         let call = Call::get(self.watch_path(version));
+        self.source.api.rate_limited(&call.method, waited);
         let head = timeout(self.source.pace.answer, self.source.api.stream(&call)).await;
         let response = match head {
             Ok(Ok(response)) => response,
@@ -64,6 +65,7 @@ impl Watch {
                 }
             };
             let Ok(data) = frame.into_data() else { continue };
+            self.source.api.metrics().heard(&self.resource);
             lines.push(&data);
             while let Some(line) = lines.next() {
                 match self.event(&line, version) {

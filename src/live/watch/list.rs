@@ -40,9 +40,10 @@ impl Watch {
         let mut next = String::new();
         let mut listed: BTreeSet<Key> = BTreeSet::new();
         loop {
-            self.source.rate.take().await;
-            let path = self.page_path(&next);
-            let answer = self.source.api.call(&Call::get(path), self.source.pace.answer).await;
+            let waited = self.source.rate.take().await;
+            let call = Call::get(self.page_path(&next));
+            self.source.api.rate_limited(&call.method, waited);
+            let answer = self.source.api.call(&call, self.source.pace.answer).await;
             let answer = answer.map_err(|e| e.message().to_owned())?;
             if answer.status.as_u16() == 410 && !next.is_empty() && restarts < RESTARTS_MAX {
                 // The server has forgotten the version of the first page.
@@ -64,6 +65,7 @@ impl Watch {
                 Some(token) => next = token,
                 None => {
                     self.forget_unlisted(&listed);
+                    self.source.api.metrics().listed(&self.resource);
                     return Ok(page.metadata.resource_version);
                 }
             }

@@ -118,7 +118,8 @@ impl Play {
             ..Pace::default()
         };
         let rate = Arc::new(TokenBucket::new(-1.0, 1));
-        let source = Source { api, rate, tables: Arc::default(), sink, pace };
+        let led = tokio::sync::watch::channel(true).1;
+        let source = Source { api, rate, tables: Arc::default(), sink, pace, led };
         runtime.spawn(Watch::new(source, Kind::Node).run());
         Play { inputs, seen, _runtime: runtime }
     }

@@ -71,14 +71,17 @@ impl Berth {
         flags: &[&str],
     ) -> Berth {
         let config_path = folder.join("berth.yaml");
-        fs::write(&config_path, config).expect("the configuration is written");
+        // With --config a --kubeconfig is ignored, so the file names it.
+        let client = format!("clientConnection: {{kubeconfig: {kubeconfig:?}, ");
+        let named = config.replacen("clientConnection: {", &client, 1);
+        assert_ne!(named, config, "the configuration has a clientConnection");
+        fs::write(&config_path, named).expect("the configuration is written");
         let log = folder.join("berth.log");
         let stderr = File::create(&log).expect("a log");
         let child = dying_with_us()
             .arg("--config")
             .arg(config_path)
-            .arg("--kubeconfig")
-            .arg(kubeconfig)
+            .arg("--secure-port=0")
             .arg("-v=5")
             .args(flags)
             .stdin(Stdio::null())
@@ -94,13 +97,27 @@ impl Berth {
     }
 
     /// Ends it as a kubelet would, and returns its exit code.
-    pub(crate) fn terminate(mut self) -> Option<i32> {
-        let pid = self.child.id().to_string();
-        let sent = Command::new("kill").args(["-TERM", &pid]).status().expect("kill runs");
-        assert!(sent.success());
-        let ended = || self.child.try_wait().expect("its status");
-        wait_for(SOON, "berth ends after SIGTERM", ended).code()
+    pub(crate) fn terminate(self) -> Option<i32> {
+        self.signal("TERM");
+        self.exit_code()
     }
+
+    /// Sends a signal such as `STOP`.
+    pub(crate) fn signal(&self, name: &str) {
+        signal(self.child.id(), name);
+    }
+
+    /// Waits until it ends by itself. None: a signal ended it.
+    pub(crate) fn exit_code(mut self) -> Option<i32> {
+        let ended = || self.child.try_wait().expect("its status");
+        wait_for(SOON, "berth ends", ended).code()
+    }
+}
+
+/// Sends a signal such as `STOP` to a process that this test started.
+pub(crate) fn signal(pid: u32, name: &str) {
+    let (name, pid) = (format!("-{name}"), pid.to_string());
+    assert!(Command::new("kill").args([&name, &pid]).status().expect("kill runs").success());
 }
 
 impl Drop for Berth {

@@ -79,6 +79,12 @@ impl Proxy {
         &self.kubeconfig
     }
 
+    /// Returns the lines of all writes so far.
+    pub(crate) fn writes(&self) -> Vec<String> {
+        let lines = self.shared.lines.lock().expect("the lines");
+        lines.iter().filter(|line| !line.starts_with("GET")).cloned().collect()
+    }
+
     /// Returns the lines of the writes and reads of single pods so far.
     pub(crate) fn lines_about(&self, pod: &str) -> Vec<String> {
         let lines = self.shared.lines.lock().expect("the lines");

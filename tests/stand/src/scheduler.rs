@@ -10,13 +10,13 @@ use crate::options::ADMIN;
 use crate::process::Process;
 use crate::stand::Stand;
 
-/// A running kube-scheduler without a port and without leader election. Dropping it kills it.
+/// A running kube-scheduler without a port. Dropping it kills it.
 pub struct KubeScheduler {
     process: Process,
 }
 
 impl KubeScheduler {
-    /// Starts it as [`ADMIN`] with the feature gates of the stand.
+    /// Starts it as [`ADMIN`] with the feature gates of the stand and without leader election.
     ///
     /// Of a configuration file (YAML or JSON), clientConnection.kubeconfig and
     /// leaderElection.leaderElect are replaced. Returns before the first pod is looked at: it has
@@ -26,11 +26,23 @@ impl KubeScheduler {
     /// [`StandError::MissingBinary`], [`StandError::SchedulerConfig`], [`StandError::File`],
     /// [`StandError::Spawn`].
     pub fn start(stand: &Stand, config: Option<&Path>) -> Result<Self, StandError> {
+        Self::start_with(stand, config, false)
+    }
+
+    /// As [`KubeScheduler::start`], but it runs for the Lease that the configuration names.
+    ///
+    /// # Errors
+    /// As [`KubeScheduler::start`].
+    pub fn start_electing(stand: &Stand, config: Option<&Path>) -> Result<Self, StandError> {
+        Self::start_with(stand, config, true)
+    }
+
+    fn start_with(stand: &Stand, config: Option<&Path>, elect: bool) -> Result<Self, StandError> {
         let binary = &stand.binaries().kube_scheduler;
         if !binary.is_file() {
             return Err(StandError::MissingBinary { path: binary.clone() });
         }
-        let config = completed(stand, config)?;
+        let config = completed(stand, config, elect)?;
         let mut args = vec![format!("--config={}", config.display()), "--secure-port=0".to_owned()];
         if !stand.feature_gates().is_empty() {
             args.push(format!("--feature-gates={}", stand.feature_gates()));
@@ -44,6 +56,11 @@ impl KubeScheduler {
         self.process.pid()
     }
 
+    /// Tells whether it has ended, in whatever way.
+    pub fn has_ended(&mut self) -> bool {
+        self.process.ended().is_some()
+    }
+
     /// Returns the last lines of its log and, if it has ended, how.
     pub fn last_words(&mut self) -> String {
         let log = self.process.log_tail();
@@ -55,7 +72,7 @@ impl KubeScheduler {
 }
 
 /// Writes the configuration that the scheduler is started with.
-fn completed(stand: &Stand, config: Option<&Path>) -> Result<PathBuf, StandError> {
+fn completed(stand: &Stand, config: Option<&Path>, elect: bool) -> Result<PathBuf, StandError> {
     let mut value = match config {
         Some(path) => read(path)?,
         None => json!({
@@ -65,7 +82,7 @@ fn completed(stand: &Stand, config: Option<&Path>) -> Result<PathBuf, StandError
     };
     let kubeconfig = stand.kubeconfig_path(ADMIN)?;
     value["clientConnection"]["kubeconfig"] = json!(kubeconfig);
-    value["leaderElection"]["leaderElect"] = json!(false);
+    value["leaderElection"]["leaderElect"] = json!(elect);
     let path = stand.folder().join("kube-scheduler.config");
     fs::write(&path, format!("{value:#}\n")).map_err(StandError::at(&path))?;
     Ok(path)

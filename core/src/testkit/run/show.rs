@@ -67,7 +67,7 @@ fn verdict(verdict: &Verdict) -> String {
 
 pub(super) fn op(op: &Op) -> String {
     match op {
-        Op::Bind { pod, node } => format!("binds {pod} (uid {}) to {node}", pod.uid),
+        Op::Bind { pod, node, .. } => format!("binds {pod} (uid {}) to {node}", pod.uid),
         other => format!("{other:?}"),
     }
 }

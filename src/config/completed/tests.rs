@@ -1,0 +1,111 @@
+//! What a file says → what is written back; and the default against the real `/configz`.
+
+use std::path::Path;
+
+use super::super::load;
+use super::*;
+
+const HEAD: &str = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n";
+
+/// Completes `body`, and checks that what is written loads and is written the same.
+#[track_caller]
+fn written(body: &str) -> Value {
+    let loaded = load(&format!("{HEAD}{body}"), false).unwrap();
+    let first = completed(&loaded);
+    let yaml = serde_saphyr::to_string(&first).unwrap();
+    for text in [first.to_string(), yaml] {
+        let again = load(&text, false).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        assert_eq!(completed(&again), first);
+        assert_eq!(again.leader_election, loaded.leader_election);
+        assert_eq!(again.client_connection, loaded.client_connection);
+    }
+    first
+}
+
+/// The arguments of one plugin of the first profile.
+fn args<'v>(written: &'v Value, plugin: &str) -> &'v Value {
+    let configs = written["profiles"][0]["pluginConfig"].as_array().unwrap();
+    &configs.iter().find(|config| config["name"] == plugin).unwrap()["args"]
+}
+
+#[test]
+fn the_default_is_what_the_real_configz_serves() {
+    let facts =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/facts/observed-1.37/configz.json");
+    let Ok(text) = std::fs::read_to_string(&facts) else {
+        println!("skipped: {} is not there", facts.display());
+        return;
+    };
+    let observed: Value = serde_json::from_str(&text).unwrap();
+    // Observed with the gates of pod groups on.
+    let mut ours = Configuration::defaults(true);
+    ours.client_connection.kubeconfig = "KUBECONFIG".to_owned();
+    assert_eq!(completed(&ours), observed["componentconfig"]);
+}
+
+#[test]
+fn what_is_written_loads_unchanged() {
+    written("");
+    written("delayCacheUntilActive: true\nclientConnection: {qps: 0.5, kubeconfig: /k}");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("config");
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let text = std::fs::read_to_string(entry.unwrap().path()).unwrap();
+        let loaded = load(&text, false).unwrap();
+        let first = completed(&loaded);
+        let again = load(&first.to_string(), false).unwrap();
+        assert_eq!(completed(&again), first);
+    }
+}
+
+#[test]
+fn plugins_that_are_off_or_moved_stay_so() {
+    let written = written(
+        "profiles: [{percentageOfNodesToScore: 30, plugins: {\
+         multiPoint: {disabled: [{name: NodeAffinity}, {name: NodePorts}], \
+         enabled: [{name: NodePorts, weight: 2}]}, \
+         score: {disabled: [{name: '*'}], enabled: [{name: ImageLocality, weight: 7}]}}}]",
+    );
+    let profile = &written["profiles"][0];
+    assert_eq!(profile["percentageOfNodesToScore"], 30);
+    let score = &profile["plugins"]["score"];
+    assert_eq!(score["enabled"], json!([{"name": "ImageLocality", "weight": 7}]));
+    assert_eq!(score["disabled"], json!([{"name": "*", "weight": 0}]));
+    let multi_point = profile["plugins"]["multiPoint"]["enabled"].as_array().unwrap();
+    assert_eq!(multi_point.last().unwrap()["name"], "NodePorts");
+    let configured = profile["pluginConfig"].as_array().unwrap();
+    assert!(configured.iter().all(|config| config["name"] != "NodeAffinity"));
+}
+
+#[test]
+fn arguments_are_completed_as_upstream_does() {
+    let written = written(
+        "profiles: [{pluginConfig: [\
+         {name: NodeResourcesFit, args: {ignoredResources: [], scoringStrategy: {\
+         type: MostAllocated, resources: [{name: nvidia.com/gpu}]}}}, \
+         {name: DynamicResources, args: {bindingTimeout: 90s}}, \
+         {name: DefaultPreemption, args: {minCandidateNodesAbsolute: 7}}]}]",
+    );
+    let names: Vec<&str> = written["profiles"][0]["pluginConfig"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|config| config["name"].as_str())
+        .collect();
+    assert_eq!(
+        names[..4],
+        ["NodeResourcesFit", "DynamicResources", "DefaultPreemption", "InterPodAffinity"]
+    );
+    let head = |kind: &str, rest: Value| {
+        let mut value = rest;
+        value["kind"] = kind.into();
+        value["apiVersion"] = API_VERSION.into();
+        value
+    };
+    let fit = json!({"scoringStrategy": {
+        "type": "MostAllocated", "resources": [{"name": "nvidia.com/gpu", "weight": 1}]}});
+    assert_eq!(args(&written, "NodeResourcesFit"), &head("NodeResourcesFitArgs", fit));
+    let devices = json!({"filterTimeout": "10s", "bindingTimeout": "1m30s"});
+    assert_eq!(args(&written, "DynamicResources"), &head("DynamicResourcesArgs", devices));
+    let preemption = json!({"minCandidateNodesPercentage": 10, "minCandidateNodesAbsolute": 7});
+    assert_eq!(args(&written, "DefaultPreemption"), &head("DefaultPreemptionArgs", preemption));
+}

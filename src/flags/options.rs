@@ -1,0 +1,114 @@
+//! What the flags and the configuration file come to together.
+
+use std::path::PathBuf;
+
+use berth_core::types::Span;
+
+use crate::config::{self, Configuration};
+use crate::gates::Gates;
+
+use super::values::Shown;
+use super::{
+    AuthenticationOptions, AuthorizationOptions, Flags, LogOptions, MetricsOptions, ServingOptions,
+};
+
+/// The configuration file that `--config` names, as it was read.
+pub struct ConfigFile {
+    /// How errors name it.
+    pub label: String,
+    pub text: String,
+}
+
+/// Everything that a run is told from outside.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The file's, or the defaults with the deprecated flags; leader election with its flags.
+    pub configuration: Configuration,
+    /// Counts before the address in the kubeconfig.
+    pub master: Option<String>,
+    /// Where the completed configuration goes, instead of a run.
+    pub write_config_to: Option<PathBuf>,
+    pub serving: ServingOptions,
+    pub authentication: AuthenticationOptions,
+    pub authorization: AuthorizationOptions,
+    pub gates: Gates,
+    pub metrics: MetricsOptions,
+    pub logs: LogOptions,
+    /// How long an unschedulable pod waits for a helpful change before it is tried anyway.
+    pub leftover: Span,
+    /// What to log: flags that are ignored or have no effect, each in one line.
+    pub notes: Vec<String>,
+    shown: Vec<Shown>,
+}
+
+impl Options {
+    /// Reads the flags together with the file that `--config` names.
+    ///
+    /// # Errors
+    /// One line that names the flag, or the file, and what is wrong with it.
+    pub fn resolve(flags: &Flags, file: Option<&ConfigFile>) -> Result<Options, String> {
+        let mut notes = Vec::new();
+        let gates = flags.gate.resolve(&mut notes)?;
+        let logs = flags.logs.resolve(&gates, &mut notes)?;
+        let configuration = configuration(flags, file, &gates, &mut notes)?;
+        let serving = flags.serving.resolve(&mut notes)?;
+        let options = Options {
+            configuration,
+            master: flags.misc.master.clone().filter(|master| !master.is_empty()),
+            write_config_to: flags
+                .misc
+                .write_config_to
+                .clone()
+                .filter(|p| !p.as_os_str().is_empty()),
+            authentication: flags.authentication.resolve(&gates, &mut notes)?,
+            authorization: flags.authorization.resolve(),
+            metrics: flags.metrics.resolve()?,
+            leftover: flags.deprecated.leftover(),
+            shown: flags.shown(),
+            serving,
+            gates,
+            logs,
+            notes: Vec::new(),
+        };
+        options.note_what_has_no_effect(&mut notes);
+        Ok(Options { notes, ..options })
+    }
+
+    /// Returns every flag's name and value, by name, as `/flagz` prints them.
+    pub fn flagz(&self) -> Vec<(&'static str, String)> {
+        self.shown.clone()
+    }
+
+    /// Flags of the server that Berth's can't follow. Whoever builds one drops its line.
+    fn note_what_has_no_effect(&self, notes: &mut Vec<String>) {
+        let sharing = self.serving.permit_address_sharing;
+        let idle = [
+            ("permit-address-sharing", sharing, "the system's default stays"),
+            ("show-hidden-metrics-for-version", self.metrics.show_hidden, "no metric is hidden"),
+        ];
+        for (flag, _, why) in idle.iter().filter(|(_, given, _)| *given) {
+            notes.push(format!("--{flag}: no effect, {why}"));
+        }
+    }
+}
+
+/// Reads the configuration; the deprecated flags count only where there is no file.
+fn configuration(
+    flags: &Flags,
+    file: Option<&ConfigFile>,
+    gates: &Gates,
+    notes: &mut Vec<String>,
+) -> Result<Configuration, String> {
+    let generic_workload = gates.enabled("GenericWorkload");
+    let Some(ConfigFile { label, text }) = file else {
+        let mut configuration = Configuration::defaults(generic_workload);
+        flags.deprecated.apply(&mut configuration, notes)?;
+        flags.election.apply(&mut configuration.leader_election)?;
+        return Ok(configuration);
+    };
+    notes.extend(flags.deprecated.ignored_with_file());
+    let loaded = config::load(text, generic_workload);
+    let mut configuration = loaded.map_err(|error| format!("{label}: {error}"))?;
+    flags.election.apply(&mut configuration.leader_election)?;
+    Ok(configuration)
+}

@@ -1,0 +1,229 @@
+//! What the engine's thread records: around each input and each poll, and once a second what the
+//! engine holds.
+//!
+//! The engine reads no clock, so times are taken here. A poll makes several attempts; each is
+//! given the part of the poll's time that its plugin calls make up. Polls in which a search only
+//! went on are added to the one in which it ended.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::mpsc::Receiver;
+use std::time::{Duration, Instant};
+
+use berth_core::engine::{
+    Bound, CycleReport, Decision, Engine, FailedPlan, Input, Outcome, PermitWait, Poll,
+};
+use berth_core::snapshot::ClusterEvent;
+use berth_core::types::{Pod, PodUid, Timestamp};
+
+use super::Metrics;
+use super::handles::NO_LABELS;
+use super::resources::{self, Ask, Waker};
+
+/// What the engine holds is published so often while something happens.
+pub(super) const PUBLISH: Duration = Duration::from_secs(1);
+/// What an attempt costs besides its plugin calls on nodes, in steps: as the engine charges it.
+const STEPS_AN_ATTEMPT: u64 = 20;
+
+/// The engine thread's notebook.
+pub struct Recorder {
+    pub(super) metrics: Metrics,
+    /// When the search began that placed a pod whose bind is not confirmed yet.
+    planned: HashMap<PodUid, Instant>,
+    /// Time of polls in which a search went on without an end.
+    carried: Duration,
+    pub(super) published: Option<Instant>,
+    /// Something has happened since.
+    pub(super) stale: bool,
+    /// Labels of gauges that may be gone by the next time: they go to zero.
+    pub(super) held: BTreeSet<(usize, &'static str)>,
+    pub(super) changes: BTreeSet<&'static str>,
+    asks: Receiver<Ask>,
+}
+
+/// What an input is, before it is folded.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Seen {
+    event: Option<&'static str>,
+}
+
+impl Metrics {
+    /// Returns the notebook for the engine's thread. `wake` has that thread look up from its sleep,
+    /// so that a question about pods is answered soon.
+    pub fn recorder(&self, wake: impl Fn() + Send + Sync + 'static) -> Recorder {
+        let wake: Waker = Box::new(wake);
+        Recorder {
+            asks: self.open_desk(wake),
+            metrics: self.clone(),
+            planned: HashMap::new(),
+            carried: Duration::ZERO,
+            published: None,
+            stale: true,
+            held: BTreeSet::new(),
+            changes: BTreeSet::new(),
+        }
+    }
+}
+
+impl Recorder {
+    /// Looks at an input that is about to be folded.
+    pub fn sees(&mut self, input: &Input, engine: &Engine) -> Seen {
+        let Input::Cluster(event) = input else { return Seen::default() };
+        match event {
+            ClusterEvent::PodApplied(pod) => self.count_unscored(pod, engine),
+            ClusterEvent::PodDeleted { uid } => drop(self.planned.remove(uid)),
+            _ => {}
+        }
+        Seen { event: Some(event.label(engine.cluster())) }
+    }
+
+    /// Counts, once a pod, the preferred terms that its score leaves out.
+    fn count_unscored(&self, pod: &Pod, engine: &Engine) {
+        let (terms, name) = (pod.spec.preferred_pod_terms, &pod.spec.scheduler_name);
+        let ours = || engine.profiles().iter().any(|profile| profile.scheduler_name == *name);
+        if terms > 0
+            && pod.node_name.is_none()
+            && engine.cluster().pod(&pod.uid).is_none()
+            && ours()
+        {
+            let counter =
+                self.metrics.families().unscored_terms.with_label_values(&[name.as_str()]);
+            counter.inc_by(f64::from(terms));
+        }
+    }
+
+    /// The input was folded.
+    pub fn handled(&mut self, seen: Seen, took: Duration) {
+        self.stale = true;
+        self.worked(took);
+        if let Some(event) = seen.event {
+            let histogram = self.metrics.families().handling.with_label_values(&[event]);
+            histogram.observe(took.as_secs_f64());
+        }
+    }
+
+    /// A poll has ended that was begun at `begun`, by the engine's time at `now`.
+    pub fn polled(&mut self, poll: &Poll, begun: Instant, took: Duration, now: Timestamp) {
+        self.worked(took);
+        self.metrics.families().polls.with_label_values(NO_LABELS).inc();
+        let reports = poll.decisions.iter().filter_map(|decision| match decision {
+            Decision::Report(report) => Some(report.as_ref()),
+            Decision::Write(_) | Decision::Ask(_) | Decision::Notice(_) => None,
+        });
+        let reports: Vec<&CycleReport> = reports.collect();
+        if reports.is_empty() {
+            self.carried = if poll.working { self.carried + took } else { Duration::ZERO };
+        } else {
+            let took = took + std::mem::take(&mut self.carried);
+            self.reported(&reports, begun, took);
+        }
+        let measures = &poll.measures;
+        measures.bound.iter().for_each(|bound| self.bound(bound, now));
+        measures.failed_plans.iter().for_each(|failed| self.failed(failed));
+        measures.permit_waits.iter().for_each(|wait| self.permit_waited(*wait));
+        let families = self.metrics.families();
+        let asked = families.preemption_attempts.with_label_values(NO_LABELS);
+        asked.inc_by(measures.preemption_attempts as f64);
+        for victims in &measures.victims {
+            families.victims.with_label_values(NO_LABELS).observe(*victims as f64);
+        }
+        self.stale |= !poll.decisions.is_empty();
+    }
+
+    fn worked(&self, took: Duration) {
+        let seconds = self.metrics.families().busy_seconds.with_label_values(NO_LABELS);
+        seconds.inc_by(took.as_secs_f64());
+    }
+
+    fn reported(&mut self, reports: &[&CycleReport], begun: Instant, took: Duration) {
+        let steps: u64 = reports.iter().map(|report| report.steps + STEPS_AN_ATTEMPT).sum();
+        for report in reports {
+            let part = (report.steps + STEPS_AN_ATTEMPT) as f64 / steps as f64;
+            self.attempt(report, begun, took.as_secs_f64() * part);
+        }
+    }
+
+    fn attempt(&mut self, report: &CycleReport, begun: Instant, seconds: f64) {
+        let families = self.metrics.families();
+        families.algorithm.with_label_values(NO_LABELS).observe(seconds);
+        families.steps.with_label_values(NO_LABELS).inc_by(report.steps as f64);
+        let outcome = match report.outcome {
+            Outcome::Planned => "planned",
+            Outcome::Unschedulable => "unschedulable",
+            Outcome::Error => "error",
+        };
+        families.decisions.with_label_values(&[outcome]).inc();
+        match report.outcome {
+            // It ends with its bind.
+            Outcome::Planned => drop(self.planned.insert(report.pod.uid.clone(), begun)),
+            Outcome::Unschedulable | Outcome::Error => {
+                self.ended(&report.scheduler_name, outcome, Some(seconds));
+            }
+        }
+    }
+
+    fn ended(&self, profile: &str, result: &str, seconds: Option<f64>) {
+        let (families, labels) = (self.metrics.families(), [profile, result]);
+        families.attempts.with_label_values(&labels).inc();
+        if let Some(seconds) = seconds {
+            families.attempt_duration.with_label_values(&labels).observe(seconds);
+        }
+    }
+
+    /// A pod that waited for its victims was not placed by the attempt that found them, as
+    /// kube-scheduler counts it: its bind has no duration.
+    fn bound(&mut self, bound: &Bound, now: Timestamp) {
+        let seconds = self.planned.remove(&bound.pod.uid).map(|at| at.elapsed().as_secs_f64());
+        self.ended(&bound.scheduler_name, "scheduled", seconds);
+        let families = self.metrics.families();
+        families.decisions.with_label_values(&["bound"]).inc();
+        families.pod_attempts.with_label_values(NO_LABELS).observe(f64::from(bound.attempts));
+        let waited = now.since(bound.first_active).as_millis() as f64 / 1000.0;
+        let attempts = match bound.attempts {
+            attempts @ ..15 => attempts.to_string(),
+            15.. => "15+".to_owned(),
+        };
+        families.sli.with_label_values(&[attempts.as_str()]).observe(waited);
+        if bound.flushed {
+            families.after_flush.with_label_values(NO_LABELS).inc();
+        }
+    }
+
+    fn failed(&mut self, failed: &FailedPlan) {
+        let seconds = self.planned.remove(&failed.pod.uid).map(|at| at.elapsed().as_secs_f64());
+        let (result, outcome) = match failed.rejected {
+            true => ("unschedulable", "plan_rejected"),
+            false => ("error", "plan_failed"),
+        };
+        self.ended(&failed.scheduler_name, result, seconds);
+        self.metrics.families().decisions.with_label_values(&[outcome]).inc();
+    }
+
+    fn permit_waited(&self, wait: PermitWait) {
+        // Codes of upstream's framework.Status.
+        let result = if wait.allowed { "Success" } else { "Unschedulable" };
+        let histogram = self.metrics.families().permit_wait.with_label_values(&[result]);
+        histogram.observe(wait.waited.as_millis() as f64 / 1000.0);
+    }
+
+    /// Answers one question about pods, and publishes what the engine holds if that is due. Called
+    /// between polls.
+    pub fn between_polls(&mut self, engine: &Engine) {
+        if let Ok(ask) = self.asks.try_recv() {
+            resources::answer(&ask, engine.cluster());
+        }
+        let due = self.published.is_none_or(|at| at.elapsed() >= PUBLISH);
+        if self.stale && due {
+            self.publish(engine);
+            self.stale = false;
+            self.published = Some(Instant::now());
+        }
+    }
+
+    /// Cuts a sleep short if there is something to publish during it.
+    pub fn sleep(&self, sleep: Duration) -> Duration {
+        match self.published {
+            Some(at) if self.stale => sleep.min(PUBLISH.saturating_sub(at.elapsed())),
+            Some(_) | None => sleep,
+        }
+    }
+}

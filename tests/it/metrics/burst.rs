@@ -1,0 +1,137 @@
+//! An engine between its driver's two loops: inputs, polls and binds that are always done.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use berth::assemble::assemble;
+use berth::config::Configuration;
+use berth::observe::metrics::{Metrics, Recorder};
+use berth_core::engine::{Decision, Engine, Input, Write, WriteResult, Written};
+use berth_core::framework::Op;
+use berth_core::snapshot::ClusterEvent;
+use berth_core::types::{Node, Pod, PodRequests, PodSpec, PodUid, Resources, Timestamp};
+
+/// An engine with the usual profile, and its recorder.
+pub(crate) struct Burst {
+    pub(crate) metrics: Metrics,
+    engine: Engine,
+    recorder: Recorder,
+    now: Timestamp,
+}
+
+/// The engine's thread, answering questions.
+pub(crate) struct Serving {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+fn amount(cpu_milli: i64) -> Resources {
+    Resources { cpu_milli, memory_bytes: 1 << 20, ..Resources::default() }
+}
+
+fn pod(name: &str, cpu_milli: i64) -> ClusterEvent {
+    let requests = PodRequests { real: amount(cpu_milli), ..PodRequests::default() };
+    let spec = PodSpec {
+        scheduler_name: "default-scheduler".into(),
+        requests: requests.clone(),
+        ..PodSpec::default()
+    };
+    ClusterEvent::PodApplied(Box::new(Pod {
+        uid: PodUid(name.into()),
+        namespace: "default".into(),
+        name: name.into(),
+        resource_version: 1,
+        spec: Arc::new(spec),
+        usage: Arc::new(requests),
+        ..Pod::default()
+    }))
+}
+
+impl Burst {
+    pub(crate) fn new(nodes: usize) -> Burst {
+        let configuration = Configuration::defaults(false);
+        let (profiles, setup) = assemble(&configuration, 1).expect("the defaults are sound");
+        let metrics = Metrics::default();
+        let recorder = metrics.recorder(|| {});
+        let engine = Engine::new(profiles, setup);
+        let mut burst = Burst { metrics, engine, recorder, now: Timestamp(1_000_000) };
+        for at in 0..nodes {
+            burst.input(Input::Cluster(ClusterEvent::NodeApplied(Node {
+                name: format!("node-{at}").into(),
+                uid: format!("node-{at}").into(),
+                allocatable: Resources { memory_bytes: 1 << 40, ..amount(64_000) },
+                pods_max: 110,
+                ..Node::default()
+            })));
+        }
+        burst
+    }
+
+    fn input(&mut self, input: Input) {
+        let seen = self.recorder.sees(&input, &self.engine);
+        let begun = Instant::now();
+        self.engine.handle(input, self.now);
+        self.recorder.handled(seen, begun.elapsed());
+    }
+
+    pub(crate) fn pods(&mut self, count: usize) {
+        for at in 0..count {
+            self.input(Input::Cluster(pod(&format!("pod-{at}"), 500)));
+        }
+    }
+
+    /// Schedules `count` pods and one that fits nowhere.
+    pub(crate) fn run(mut self, count: usize) {
+        self.pods(count);
+        self.input(Input::Cluster(pod("whale", 1_000_000)));
+        let mut writes = VecDeque::new();
+        loop {
+            let begun = Instant::now();
+            let poll = self.engine.poll(self.now);
+            self.recorder.polled(&poll, begun, begun.elapsed(), self.now);
+            let working = poll.working;
+            writes.extend(poll.decisions.into_iter().filter_map(write));
+            if let Some(Write { id, op, .. }) = writes.pop_front() {
+                assert!(matches!(op, Op::Bind { .. } | Op::SetCondition { .. }), "{op:?}");
+                let result = WriteResult::Done(Written::default());
+                self.input(Input::Outcome { write: id, result });
+            } else if !working {
+                break;
+            }
+        }
+        // What is published once a second is due for the first time.
+        self.recorder.between_polls(&self.engine);
+    }
+
+    /// Has a thread answer what the recorder is asked.
+    pub(crate) fn serving(mut self) -> Serving {
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let thread = std::thread::spawn(move || {
+            while !stopped.load(Ordering::Relaxed) {
+                self.recorder.between_polls(&self.engine);
+                std::thread::park_timeout(Duration::from_millis(1));
+            }
+        });
+        Serving { stop, thread: Some(thread) }
+    }
+}
+
+fn write(decision: Decision) -> Option<Write> {
+    match decision {
+        Decision::Write(write) => Some(write),
+        Decision::Ask(_) | Decision::Notice(_) | Decision::Report(_) => None,
+    }
+}
+
+impl Serving {
+    pub(crate) fn stop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.join().expect("it did not panic");
+        }
+    }
+}
