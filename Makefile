@@ -74,6 +74,7 @@ seeds:
 golden:
 	$(needs_cargo)
 	UPDATE_EXPECT=1 $(CARGO) test --package berth-plugins --test cases
+	UPDATE_EXPECT=1 $(CARGO) test --package berth --test it simulate
 
 stand:
 	$(needs_cargo)

@@ -341,7 +341,11 @@ fn start_engine(
     let (ended, hears_end) = oneshot::channel();
     let watches = kinds.iter().map(|kind| Text::from(kinds::resource(*kind)));
     let lease = run.election.as_ref().map(|_| Text::from(KIND));
-    let setup = Setup { watches: watches.chain(lease).collect(), ..run.setup };
+    let setup = Setup {
+        watches: watches.chain(lease).collect(),
+        dependence: Arc::new(kinds::ByKind),
+        ..run.setup
+    };
     let scheduler_names: BTreeSet<Text> =
         run.profiles.iter().map(|profile| profile.scheduler_name.clone()).collect();
     let profiles = run.profiles;

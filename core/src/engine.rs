@@ -39,7 +39,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use crate::framework::{Op, Profile};
 use crate::queue::SchedulingQueue;
 use crate::snapshot::Cluster;
-use crate::types::{Text, Timestamp};
+use crate::types::{Pod, Text, Timestamp};
 
 use attempt::Search;
 use budget::Budget;
@@ -54,7 +54,7 @@ pub use decision::{Decision, Notice, PlanId, Question, QuestionId, Urgency, Writ
 pub use input::{Answer, Consultant, Input, PodRead, WriteResult, Written};
 pub use measures::{Bound, FailedPlan, PermitWait};
 pub use report::{CycleReport, NodeScores, Outcome, Rejected, ReportLevel};
-pub use setup::{AlwaysGate, Grouping, Limits, NoGroups, Setup};
+pub use setup::{AlwaysGate, Dependence, Grouping, Limits, NoGroups, OnEverything, Setup};
 
 pub struct Engine {
     cluster: Cluster,
@@ -65,6 +65,8 @@ pub struct Engine {
     setup: Setup,
     now: Timestamp,
     unsynced: BTreeSet<Text>,
+    /// All watches have had their first list.
+    synced_once: bool,
     draining: bool,
     /// The search that used up its poll's budget; it goes on with the next poll.
     paused: Option<Search>,
@@ -112,6 +114,8 @@ impl Engine {
             Input::Cluster(event) => self.fold(event),
             Input::Watch { kind, synced: true } => {
                 self.unsynced.remove(&kind);
+                self.synced_once |= self.unsynced.is_empty();
+                self.readmit_held();
             }
             Input::Watch { kind, synced: false } => {
                 self.unsynced.insert(kind);
@@ -198,7 +202,15 @@ impl Engine {
     }
 
     fn may_begin(&self) -> bool {
-        !self.draining && self.unsynced.is_empty() && self.plans.len() < self.setup.limits.plans_max
+        !self.draining
+            && (self.unsynced.is_empty() || self.synced_once && !self.all_depend())
+            && self.plans.len() < self.setup.limits.plans_max
+    }
+
+    /// Tells whether a watch has lost its place on which every decision depends.
+    fn all_depend(&self) -> bool {
+        let anybody = Pod::default();
+        self.unsynced.iter().any(|kind| self.setup.dependence.needs(kind, &anybody).is_none())
     }
 
     fn fresh_id(&mut self) -> u64 {

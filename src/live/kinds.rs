@@ -2,9 +2,10 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use berth_core::engine::Dependence;
 use berth_core::snapshot::ClusterEvent;
 use berth_core::types::workload::SelectorKind;
-use berth_core::types::{PodUid, Text};
+use berth_core::types::{Pod, PodUid, Text};
 use kube::Resource;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -78,6 +79,27 @@ pub fn list_path(kind: Kind) -> String {
 pub fn resource(kind: Kind) -> String {
     let path = list_path(kind);
     path.rsplit('/').next().unwrap_or_default().to_owned()
+}
+
+/// Tells whose decisions stand on which kind, so that a new list of one kind holds nobody else.
+pub struct ByKind;
+
+impl Dependence for ByKind {
+    fn needs(&self, of_kind: &str, pod: &Pod) -> Option<bool> {
+        // What is none of these is the Lease, without which nothing is decided.
+        match Kind::ALL.into_iter().find(|kind| resource(*kind) == of_kind)? {
+            Kind::Node | Kind::Pod | Kind::Namespace => None,
+            Kind::PersistentVolumeClaim
+            | Kind::PersistentVolume
+            | Kind::StorageClass
+            | Kind::CsiNode
+            | Kind::VolumeAttachment => Some(!pod.spec.volumes.is_empty()),
+            // They matter to the spread defaults of pods without constraints of their own.
+            Kind::Service | Kind::ReplicationController | Kind::ReplicaSet | Kind::StatefulSet => {
+                Some(pod.spec.spread.is_empty())
+            }
+        }
+    }
 }
 
 /// Returns what the list of a kind is narrowed down by, as part of a query.

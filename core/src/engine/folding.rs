@@ -3,7 +3,7 @@
 use crate::framework::{Gate, Hint, HintContext};
 use crate::queue::{Entry, EntryId, Station};
 use crate::snapshot::{Change, Cluster, ClusterEvent};
-use crate::types::{Condition, PodUid, Text};
+use crate::types::{Condition, Pod, PodUid, Text};
 
 use super::classes::ClassKey;
 use super::decision::WriteId;
@@ -16,6 +16,9 @@ use crate::framework::Profile;
 /// Reason of PodScheduled=False of a pod that is held before the queue (KEP-5501). Autoscalers
 /// key on Unschedulable, which is written only after an attempt against nodes.
 pub(super) const NOT_READY: &str = "NotReadyForScheduling";
+
+/// Name of the gate that holds pods whose watches have lost their place.
+const WATCH_GATE: &str = "Watch";
 
 /// Name of the gate that holds pods which can't be understood.
 const DECODE_GATE: &str = "Decode";
@@ -159,8 +162,29 @@ impl Engine {
         }
         let profile = &self.profiles[entry.profile];
         let pods = entry.members.iter().filter_map(|uid| self.cluster.pod(uid));
-        pods.map(|record| &record.pod)
-            .find_map(|pod| closed(pod, &self.cluster, profile, &self.setup.gates))
+        let mut pods = pods.map(|record| &record.pod);
+        if let Some(kind) = pods.clone().find_map(|pod| self.outdated_for(pod)) {
+            let message = Text::from(format!("waiting for a new list of {kind}"));
+            return Some(ClosedGate { plugin: WATCH_GATE, message, told: false });
+        }
+        pods.find_map(|pod| closed(pod, &self.cluster, profile, &self.setup.gates))
+    }
+
+    /// Returns a kind whose watch has lost its place and on which decisions about the pod depend.
+    fn outdated_for(&self, pod: &Pod) -> Option<&Text> {
+        let dependence = &self.setup.dependence;
+        // Before the first lists nobody is begun with, so nobody needs to be held.
+        let lost = self.synced_once.then_some(&self.unsynced);
+        lost?.iter().find(|kind| dependence.needs(kind, pod).unwrap_or(false))
+    }
+
+    /// Lets those in again who waited for a watch.
+    pub(super) fn readmit_held(&mut self) {
+        let held = |entry: &&Entry| entry.station == Station::Gated { plugin: WATCH_GATE };
+        let ids: Vec<EntryId> = self.queue.entries().filter(held).map(|entry| entry.id).collect();
+        for id in ids {
+            self.admit(id);
+        }
     }
 
     fn pod_updated(&mut self, uid: &PodUid) {
@@ -247,7 +271,7 @@ pub(super) struct ClosedGate {
 }
 
 fn closed(
-    pod: &crate::types::Pod,
+    pod: &Pod,
     cluster: &Cluster,
     profile: &Profile,
     always: &[AlwaysGate],

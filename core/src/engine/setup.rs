@@ -41,6 +41,22 @@ impl Grouping for NoGroups {
     }
 }
 
+/// Tells whose decisions depend on which watch.
+pub trait Dependence: Send + Sync {
+    /// While a watch of this kind has lost its place, decisions about `pod` would stand on what may
+    /// be outdated. `None`: it concerns every pod, and nothing is begun.
+    fn needs(&self, kind: &str, pod: &Pod) -> Option<bool>;
+}
+
+/// Every decision depends on every watch.
+pub struct OnEverything;
+
+impl Dependence for OnEverything {
+    fn needs(&self, _kind: &str, _pod: &Pod) -> Option<bool> {
+        None
+    }
+}
+
 /// Bounds of what the engine does at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -82,6 +98,8 @@ pub struct Setup {
     pub percentage_of_nodes_to_score: i32,
     /// Watches that must have synced before anything is decided.
     pub watches: Vec<Text>,
+    /// What waits when one of them loses its place later on.
+    pub dependence: Arc<dyn Dependence>,
     /// The planted bug that is switched on; without the feature it has no effect.
     pub bug: Option<Text>,
 }
@@ -98,6 +116,7 @@ impl Default for Setup {
             consultants: Vec::new(),
             percentage_of_nodes_to_score: 0,
             watches: Vec::new(),
+            dependence: Arc::new(OnEverything),
             bug: None,
         }
     }
@@ -128,6 +147,7 @@ impl Engine {
             profiles,
             now: Timestamp::default(),
             unsynced: setup.watches.iter().cloned().collect::<BTreeSet<Text>>(),
+            synced_once: setup.watches.is_empty(),
             draining: false,
             paused: None,
             asking: BTreeMap::new(),

@@ -203,6 +203,43 @@ fn draining_ends_what_is_under_way_and_begins_nothing() {
 }
 
 #[test]
+fn a_watch_that_lost_its_place_holds_only_those_who_need_it() {
+    struct ByLabel;
+    impl berth_core::engine::Dependence for ByLabel {
+        fn needs(&self, kind: &str, pod: &berth_core::types::Pod) -> Option<bool> {
+            (kind == "claims").then(|| pod.labels.value("claim").is_some())
+        }
+    }
+    let setup = berth_core::engine::Setup {
+        watches: vec!["pods".into(), "claims".into()],
+        dependence: std::sync::Arc::new(ByLabel),
+        ..Default::default()
+    };
+    let mut w = World::with(setup);
+    w.node(node("n1", 8));
+    let watch =
+        |w: &mut World, kind: &str, synced| w.input(Input::Watch { kind: kind.into(), synced });
+    watch(&mut w, "pods", true);
+    w.pod(pod("early", 1));
+    assert!(w.pending_writes().is_empty(), "the first lists are waited for by everybody");
+    watch(&mut w, "claims", true);
+    watch(&mut w, "claims", false);
+    w.pod(pod("plain", 1));
+    w.pod(pod("claims", 1).label("claim", "c"));
+    w.run();
+    assert_eq!([w.bound("early"), w.bound("plain"), w.bound("claims")], ["n1", "n1", ""]);
+    watch(&mut w, "claims", true);
+    w.run();
+    assert_eq!(w.bound("claims"), "n1");
+    watch(&mut w, "pods", false);
+    w.pod(pod("late", 1));
+    assert!(w.pending_writes().is_empty(), "everybody depends on pods");
+    watch(&mut w, "pods", true);
+    w.run();
+    assert_eq!(w.bound("late"), "n1");
+}
+
+#[test]
 fn nothing_is_decided_before_the_watches_have_synced() {
     let setup = berth_core::engine::Setup { watches: vec!["pods".into()], ..Default::default() };
     let mut w = World::with(setup);
