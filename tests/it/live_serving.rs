@@ -29,6 +29,8 @@ fn probes_scrapes_and_pages_are_answered() {
         format!("--authentication-kubeconfig={delegated}"),
         format!("--authorization-kubeconfig={delegated}"),
     ];
+    let gated = "--feature-gates=ComponentStatusz=false".to_owned();
+    let flags = flags.into_iter().chain([gated]).collect::<Vec<String>>();
     let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
     let berth = Berth::start_with(stand.folder(), &kubeconfig, FAST, &flags);
     let runtime = Runtime::new().expect("a runtime");
@@ -54,5 +56,7 @@ fn probes_scrapes_and_pages_are_answered() {
     assert!(configuration.contains("KubeSchedulerConfiguration"), "{configuration}");
     let (_, flags) = get(&admin, "/flagz").expect("an answer");
     assert!(flags.contains("bind-address=127.0.0.1"), "{flags}");
+    let (status, _) = get(&admin, "/statusz").expect("an answer");
+    assert_eq!(status, 404, "its gate is off");
     assert_eq!(berth.terminate(), Some(0));
 }

@@ -38,6 +38,8 @@ fn state() -> ServeState {
         configuration: json!({"kind": "KubeSchedulerConfiguration"}),
         flags: BTreeMap::from([("secure-port".to_owned(), "10259".to_owned())]),
         emulation_version: "1.37".to_owned(),
+        flagz: true,
+        statusz: true,
     }
 }
 

@@ -34,6 +34,8 @@ impl Serving {
                 .map(|(name, value)| (name.to_owned(), value))
                 .collect(),
             emulation_version: EMULATED.to_owned(),
+            flagz: options.gates.enabled("ComponentFlagz"),
+            statusz: options.gates.enabled("ComponentStatusz"),
         })
     }
 }

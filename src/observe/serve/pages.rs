@@ -26,8 +26,6 @@ const WARNING: &str = "Warning: This endpoint is not meant to be machine parseab
 /// may block.
 pub trait Pages: Send + Sync {
     fn metrics(&self) -> Vec<u8>;
-    /// Forgets what /metrics counted, on DELETE.
-    fn reset(&self) {}
     /// Empty while another replica leads.
     ///
     /// # Errors
@@ -45,6 +43,9 @@ pub struct ServeState {
     pub flags: BTreeMap<String, String>,
     /// The Kubernetes version that is behaved like, such as `1.37`.
     pub emulation_version: String,
+    /// The gates ComponentFlagz and ComponentStatusz.
+    pub flagz: bool,
+    pub statusz: bool,
 }
 
 struct Shown {
@@ -66,13 +67,17 @@ pub(super) fn router(state: ServeState, gate: Arc<Gate>) -> Router {
     for path in health_paths {
         router = router.route(&path, any(health));
     }
+    if shown.state.flagz {
+        router = router.route("/flagz", any(flagz));
+    }
+    if shown.state.statusz {
+        router = router.route("/statusz", any(statusz));
+    }
     router
         .route("/metrics", any(metrics))
         .route("/metrics/resources", any(resources))
         .route("/metrics/slis", any(slis))
         .route("/configz", any(configz))
-        .route("/statusz", any(statusz))
-        .route("/flagz", any(flagz))
         .fallback(not_found)
         .with_state(shown)
         .layer(middleware::from_fn_with_state(gate, gate::pass))
@@ -103,8 +108,8 @@ async fn made(
 
 async fn metrics(State(shown): State<Arc<Shown>>, request: Request) -> Answer {
     if request.method() == Method::DELETE {
-        shown.state.pages.reset();
-        return text("metrics reset\n");
+        // Upstream forgets its counts; a counter that starts over by request misleads whoever scrapes.
+        return error(StatusCode::METHOD_NOT_ALLOWED, "metrics are not reset");
     }
     made(shown, |shown| Ok(shown.state.pages.metrics())).await
 }

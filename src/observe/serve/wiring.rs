@@ -25,6 +25,9 @@ pub struct Serving {
     pub configuration: Value,
     pub flags: BTreeMap<String, String>,
     pub emulation_version: String,
+    /// The gates ComponentFlagz and ComponentStatusz.
+    pub flagz: bool,
+    pub statusz: bool,
 }
 
 /// A port that is served beside a run.
@@ -59,6 +62,8 @@ impl Serving {
             configuration: self.configuration,
             flags: self.flags,
             emulation_version: self.emulation_version,
+            flagz: self.flagz,
+            statusz: self.statusz,
         };
         let (shutdown, told) = watch::channel(false);
         let bound = serve(self.options, state, told).await?;
