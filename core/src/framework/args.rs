@@ -151,13 +151,6 @@ impl Args {
         self.items(key).iter().enumerate().map(nested).collect()
     }
 
-    /// Reads a map of string to string.
-    pub fn text_map(&self, key: &str) -> Vec<(Text, Text)> {
-        let Some(nested) = self.object(key) else { return Vec::new() };
-        let keys: Vec<Text> = nested.map.keys().cloned().collect();
-        keys.into_iter().filter_map(|k| nested.text(&k).map(|v| (k, v))).collect()
-    }
-
     fn items(&self, key: &str) -> &[Value] {
         match self.raw(key) {
             Some(Value::List(items)) => items,

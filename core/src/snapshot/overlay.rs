@@ -106,14 +106,6 @@ impl<'a> Overlay<'a> {
         self.log.clear();
         placements
     }
-
-    /// Takes back everything and returns the victims and placements that were tried.
-    pub fn abandon(mut self) -> (Vec<PodUid>, Vec<(PodUid, NodeIdx)>) {
-        let placements = self.log.iter().filter_map(Undo::placement).collect();
-        let victims = self.log.iter().filter_map(Undo::victim).collect();
-        self.rollback(Mark(0));
-        (victims, placements)
-    }
 }
 
 impl Drop for Overlay<'_> {
@@ -127,13 +119,6 @@ impl Undo {
         match self {
             Undo::Assumed { uid, node, .. } => Some((uid.clone(), *node)),
             Undo::Evicted { .. } => None,
-        }
-    }
-
-    fn victim(&self) -> Option<PodUid> {
-        match self {
-            Undo::Assumed { .. } => None,
-            Undo::Evicted { pod, .. } => Some(pod.uid.clone()),
         }
     }
 }

@@ -77,11 +77,12 @@ impl Trial<'_> {
         }
         let sent = self.now;
         let mut at = self.now + self.hop();
-        let versioned =
-            matches!(write.op, Op::Bind { resource_version, .. } if resource_version != 0);
-        if versioned && self.plan.strikes(Fault::LateArrival) {
+        if let Op::Bind { pod, resource_version, .. } = &write.op
+            && *resource_version != 0
+            && self.plan.strikes(Fault::LateArrival)
+        {
             self.plan.took_effect(Fault::LateArrival);
-            self.late_arrivals.extend(bound_pod(&write.op).map(|uid| (by, uid)));
+            self.late_arrivals.push((by, pod.uid.clone()));
             at = sent + self.write_timeout() + Span(self.plan.draw(Fault::LateArrival, 20_000));
             let gives_up = self.gives_up(Fault::LateArrival, sent);
             self.answer(by, gives_up, unknown("timeout"));
@@ -314,12 +315,5 @@ impl Trial<'_> {
         for _ in 0..lost {
             self.plan.took_effect(Fault::ServerDown);
         }
-    }
-}
-
-fn bound_pod(op: &Op) -> Option<PodUid> {
-    match op {
-        Op::Bind { pod, .. } => Some(pod.uid.clone()),
-        _ => None,
     }
 }
