@@ -14,6 +14,13 @@ use crate::server::Server;
 /// node.
 const DISABLED_ADMISSION: &str = "ServiceAccount,TaintNodesByCondition";
 
+/// A request is noted when it has come in and when it was answered, so one that was cut off shows.
+const AUDIT_POLICY: &str = "\
+apiVersion: audit.k8s.io/v1
+kind: Policy
+rules: [{level: Metadata}]
+";
+
 /// Returns where the server writes its certificate, followed by that of the CA that signed it, when
 /// it starts.
 pub(crate) fn ca_file(folder: &Path) -> PathBuf {
@@ -30,6 +37,7 @@ pub(crate) fn write_files(folder: &Path, options: &Options) -> Result<(), StandE
     write(&public_key_file(folder), &key.public_key_pem())?;
     let admin = User { name: ADMIN.to_owned(), groups: vec!["system:masters".to_owned()] };
     let users = std::iter::once(&admin).chain(&options.users);
+    write(&audit_policy(folder), AUDIT_POLICY)?;
     write(&tokens_file(folder), &users.map(token_line).collect::<String>())
 }
 
@@ -96,6 +104,13 @@ fn args(folder: &Path, options: &Options, etcd_url: &str, port: u16) -> Vec<Stri
     if options.json_storage {
         args.push("--storage-media-type=application/json".to_owned());
     }
+    if options.audit_log {
+        args.push(format!("--audit-policy-file={}", audit_policy(folder).display()));
+        args.push(format!("--audit-log-path={}", audit_log(folder).display()));
+        // Each line is written before the request goes on. Files are put away at 100 GB.
+        args.push("--audit-log-mode=blocking".to_owned());
+        args.push("--audit-log-maxsize=100000".to_owned());
+    }
     args.extend(options.apiserver_flags.iter().cloned());
     args
 }
@@ -112,6 +127,14 @@ fn key_file(folder: &Path) -> PathBuf {
 
 fn public_key_file(folder: &Path) -> PathBuf {
     folder.join("service-account.pub")
+}
+
+pub(crate) fn audit_log(folder: &Path) -> PathBuf {
+    folder.join("audit.log")
+}
+
+fn audit_policy(folder: &Path) -> PathBuf {
+    folder.join("audit-policy.yaml")
 }
 
 fn tokens_file(folder: &Path) -> PathBuf {

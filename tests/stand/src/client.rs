@@ -87,6 +87,19 @@ impl ApiClient {
         })
     }
 
+    /// Makes a client of a server without TLS that asks nobody who he is.
+    ///
+    /// # Errors
+    /// [`StandError::Certificate`] never: there is none.
+    pub(crate) fn plain(url: &str) -> Result<Self, StandError> {
+        Ok(Self {
+            transport: Transport::new(None)?,
+            url: url.to_owned(),
+            token: String::new(),
+            discovery: Arc::default(),
+        })
+    }
+
     pub fn get(&self, path: &str) -> Result<Value, ApiError> {
         self.call(Request::Get, path)
     }
@@ -164,6 +177,13 @@ impl ApiClient {
         let name = created["metadata"]["name"].as_str().unwrap_or_default();
         let path = format!("{collection}/{name}/status");
         self.patch(&path, Patch::Merge, &json!({ "status": status }))
+    }
+
+    /// Creates an object as `kubectl apply` would: a field that its kind doesn't have is an error.
+    pub fn create_strictly(&self, object: &Value) -> Result<Value, ApiError> {
+        let kind = self.discovery.find(self, object)?;
+        let path = format!("{}?fieldValidation=Strict", kind.collection(object));
+        self.create(&path, object)
     }
 
     /// Returns the path of an object, from its apiVersion, kind, namespace and name.

@@ -22,6 +22,8 @@ pub enum StandError {
         #[source]
         source: std::io::Error,
     },
+    #[error("SIG{signal} can't be sent to process {pid}: it is gone")]
+    NotSignalled { signal: &'static str, pid: u32 },
     #[error("{name} found its port taken:\n{log}")]
     PortTaken { name: &'static str, log: String },
     #[error("{name} ended ({status}) before it was ready:\n{log}")]
@@ -46,6 +48,14 @@ pub enum StandError {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    #[error("{} is no YAML", path.display())]
+    Manifest {
+        path: PathBuf,
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    #[error("{user:?} is not of the form system:serviceaccount:NAMESPACE:NAME")]
+    NoServiceAccount { user: String },
     #[error(transparent)]
     Api(#[from] ApiError),
 }

@@ -26,6 +26,8 @@ pub struct Options {
     pub keep_history: bool,
     /// Lets etcd's values be read as JSON. Otherwise they are protobuf, as in real clusters.
     pub json_storage: bool,
+    /// Makes the server write who sent what when, level Metadata, to [`crate::Stand::audit_log`].
+    pub audit_log: bool,
 }
 
 impl Options {

@@ -12,9 +12,9 @@ use crate::error::StandError;
 /// Lines of a log that an error shows.
 const TAIL_LINES: usize = 15;
 
-/// A running program. Dropping it kills it and waits until it is gone.
+/// A running program with its log. Dropping it kills it and waits until it is gone.
 #[derive(Debug)]
-pub(crate) struct Process {
+pub struct Process {
     child: Child,
     log: PathBuf,
 }
@@ -27,7 +27,7 @@ impl Process {
     ///
     /// # Errors
     /// [`StandError::Spawn`], [`StandError::File`] for the log.
-    pub(crate) fn start(
+    pub fn start(
         name: &'static str,
         binary: &Path,
         args: &[String],
@@ -42,17 +42,39 @@ impl Process {
         Ok(Self { child, log: log.to_path_buf() })
     }
 
-    pub(crate) fn pid(&self) -> u32 {
+    pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
     /// Returns how it ended, if it has.
-    pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
+    pub fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
     }
 
+    /// Sends it a signal such as `STOP`.
+    ///
+    /// # Errors
+    /// [`StandError::Spawn`] if there is no `kill`, [`StandError::NotSignalled`] if the program is
+    /// gone or knows no such signal.
+    pub fn signal(&self, signal: &'static str) -> Result<(), StandError> {
+        let mut kill = Command::new("kill");
+        kill.arg(format!("-{signal}")).arg(self.pid().to_string());
+        let status = kill.stderr(Stdio::null()).status();
+        let status = status.map_err(|source| StandError::Spawn { name: "kill", source })?;
+        match status.success() {
+            true => Ok(()),
+            false => Err(StandError::NotSignalled { signal, pid: self.pid() }),
+        }
+    }
+
+    /// Returns all that it has written so far.
+    pub fn log(&self) -> String {
+        let bytes = std::fs::read(&self.log).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
     /// Returns the last lines of its log.
-    pub(crate) fn log_tail(&self) -> String {
+    pub fn log_tail(&self) -> String {
         tail(&self.log)
     }
 }

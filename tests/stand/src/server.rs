@@ -62,6 +62,11 @@ impl Server {
         self.process = None;
     }
 
+    /// Sends it a signal such as `STOP`; nothing happens if it does not run.
+    pub(crate) fn signal(&self, signal: &'static str) -> Result<(), StandError> {
+        self.process.as_ref().map_or(Ok(()), |process| process.signal(signal))
+    }
+
     pub(crate) fn pid(&self) -> Option<u32> {
         self.process.as_ref().map(Process::pid)
     }

@@ -123,6 +123,11 @@ impl Stand {
     /// # Errors
     /// [`StandError::File`].
     pub fn kubeconfig_path(&self, user: &str) -> Result<PathBuf, StandError> {
+        self.write_kubeconfig(user, &self.token(user))
+    }
+
+    /// Writes a kubeconfig with this token, named after the user.
+    pub(crate) fn write_kubeconfig(&self, user: &str, token: &str) -> Result<PathBuf, StandError> {
         let path = self.folder().join(format!("kubeconfig-{user}"));
         let cluster = json!({
             "server": self.url,
@@ -133,7 +138,7 @@ impl Stand {
             "apiVersion": "v1",
             "kind": "Config",
             "clusters": [{"name": "stand", "cluster": cluster}],
-            "users": [{"name": user, "user": {"token": self.token(user)}}],
+            "users": [{"name": user, "user": {"token": token}}],
             "contexts": [{"name": "stand", "context": {"cluster": "stand", "user": user}}],
             "current-context": "stand",
         });
@@ -198,15 +203,49 @@ impl Stand {
         self.etcd.start()
     }
 
+    /// Sends the API server a signal such as `STOP`; nothing happens if it does not run.
+    ///
+    /// # Errors
+    /// As [`crate::Process::signal`].
+    pub fn signal_apiserver(&self, signal: &'static str) -> Result<(), StandError> {
+        self.apiserver.signal(signal)
+    }
+
+    /// The same for etcd.
+    ///
+    /// # Errors
+    /// As [`Stand::signal_apiserver`].
+    pub fn signal_etcd(&self, signal: &'static str) -> Result<(), StandError> {
+        self.etcd.signal(signal)
+    }
+
+    /// Lets etcd forget what was before this revision, on disk too. A watch from there is 410 once
+    /// the API server has to ask etcd for it: its own cache outlives this, but not a restart.
+    ///
+    /// # Errors
+    /// [`StandError::Api`] if the revision is compacted already, or does not exist yet.
+    pub fn compact(&self, revision: i64) -> Result<(), StandError> {
+        let request = json!({"revision": revision.to_string(), "physical": true});
+        ApiClient::plain(&self.etcd_url)?.create("/v3/kv/compaction", &request)?;
+        Ok(())
+    }
+
     /// Ends both servers and removes the folder, as dropping does.
     pub fn stop(self) {}
 
-    pub(crate) fn binaries(&self) -> &Binaries {
+    /// Returns the programs that this stand was started from.
+    pub fn binaries(&self) -> &Binaries {
         &self.binaries
     }
 
-    pub(crate) fn feature_gates(&self) -> &str {
+    /// Returns the feature gates that it was started with; a kube-scheduler wants the same.
+    pub fn feature_gates(&self) -> &str {
         &self.feature_gates
+    }
+
+    /// Returns the server's audit log, which is there if the options asked for one.
+    pub fn audit_log(&self) -> PathBuf {
+        apiserver::audit_log(self.folder())
     }
 
     fn wait_for_default_namespace(&self) -> Result<(), StandError> {

@@ -1,11 +1,13 @@
 //! Builds the control plane, or runs one until it is told to stop.
 
+use std::collections::BTreeSet;
 use std::error::Error;
 use std::io::{Read, stdin};
+use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::sync::mpsc::{Sender, channel};
 
-use berth_stand::{ADMIN, Binaries, Options, Stand, with_sources};
+use berth_stand::{ADMIN, Authorization, Binaries, Options, Stand, with_sources};
 use clap::{Args, Parser};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -25,6 +27,13 @@ enum Cli {
 struct Exec {
     #[command(flatten)]
     server: Server,
+    /// Create the roles in this folder's YAML files, and fail if the server refuses --as anything
+    #[arg(long, value_name = "DIR", requires = "user")]
+    rbac_manifests: Option<PathBuf>,
+    /// The service account whose kubeconfig the command finds in KUBECONFIG_AS, such as
+    /// system:serviceaccount:NAMESPACE:NAME
+    #[arg(long = "as", value_name = "USER", requires = "rbac_manifests")]
+    user: Option<String>,
     #[arg(trailing_var_arg = true, required = true)]
     command: Vec<String>,
 }
@@ -68,7 +77,8 @@ fn main() -> ExitCode {
 
 fn build() -> Result<(), Box<dyn Error>> {
     let binaries = Binaries::locate()?;
-    let paths = [binaries.etcd, binaries.kube_apiserver, binaries.kube_scheduler];
+    let Binaries { etcd, kube_apiserver, kube_scheduler, kubectl } = binaries;
+    let paths = [etcd, kube_apiserver, kube_scheduler, kubectl];
     for path in paths.iter().filter(|path| path.is_file()) {
         println!("{}", path.display());
     }
@@ -95,16 +105,44 @@ fn run(args: &Run) -> Result<(), Box<dyn Error>> {
 }
 
 fn exec(args: &Exec) -> Result<ExitCode, Box<dyn Error>> {
-    let stand = Stand::start(&options(&args.server))?;
+    let mut options = options(&args.server);
+    let restricted = args.rbac_manifests.as_ref().zip(args.user.as_deref());
+    if restricted.is_some() {
+        (options.authorization, options.audit_log) = (Authorization::Rbac, true);
+    }
+    let stand = Stand::start(&options)?;
     let Some((program, rest)) = args.command.split_first() else { return Ok(ExitCode::FAILURE) };
-    let status = Command::new(program)
-        .args(rest)
-        .env("KUBECONFIG", stand.kubeconfig_path(ADMIN)?)
-        .status()
-        .map_err(|error| format!("{program} can't be run: {error}"))?;
+    let mut command = Command::new(program);
+    command.args(rest).env("KUBECONFIG", stand.kubeconfig_path(ADMIN)?);
+    if let Some((folder, user)) = restricted {
+        stand.grant_rights(folder)?;
+        command.env("KUBECONFIG_AS", stand.service_account_kubeconfig(user)?);
+    }
+    let status = command.status().map_err(|error| format!("{program} can't be run: {error}"))?;
+    if let Some((_, user)) = restricted {
+        tell_refusals(&stand, user)?;
+    }
     stand.stop();
     let code = status.code().and_then(|code| u8::try_from(code).ok());
     Ok(code.map_or(ExitCode::FAILURE, ExitCode::from))
+}
+
+/// Fails if the user was refused anything, or has never asked.
+fn tell_refusals(stand: &Stand, user: &str) -> Result<(), Box<dyn Error>> {
+    let requests = stand.requests_of(user)?;
+    let refused = requests.iter().filter(|request| request.status == 403);
+    let refused: BTreeSet<String> = refused.map(ToString::to_string).collect();
+    match (requests.len(), refused.len()) {
+        (0, _) => Err(format!("{user} has asked the server for nothing").into()),
+        (asked, 0) => {
+            eprintln!("stand: {asked} requests of {user}, none refused");
+            Ok(())
+        }
+        _ => {
+            let lines: Vec<String> = refused.into_iter().collect();
+            Err(format!("{user} was refused:\n  {}", lines.join("\n  ")).into())
+        }
+    }
 }
 
 fn options(args: &Server) -> Options {
