@@ -1,0 +1,135 @@
+//! The rows: which fault, what must happen, and one repeat of it.
+//!
+//! A repeat begins with no pods and ends in any state that is right; what holds after every repeat
+//! (the ledger equals the server, no list without a 410, no violation in etcd's history) is asked by
+//! the campaign. A row whose binds are slow, in a file of its own that is named in [`ROWS`]:
+//!
+//! ```
+//! use std::time::Duration;
+//! use berth_faults::proxy::{Requests, Rule};
+//! use berth_faults::rows::Row;
+//! use berth_faults::scene::{Scene, check};
+//! use berth_faults::{Outcome, SOON};
+//!
+//! const SLOW_BINDS: Row = Row { id: "F99", title: "slow binds", must: "bind each once", repeat, ..Row::PLAIN };
+//!
+//! fn repeat(scene: &mut Scene) -> Outcome {
+//!     // Row::PLAIN has made four nodes of 8 GPUs, and started one scheduler that watches them.
+//!     let slow = scene.proxy.inject(Rule::on(Requests::binds()).delay(Duration::from_millis(50)));
+//!     scene.create_burst(32)?;
+//!     scene.all_bound(SOON)?;
+//!     scene.took_effect(slow.effective());
+//!     check(slow.chosen() == 32, format!("{} binds were sent", slow.chosen()))
+//!     // Dropping `slow` ends it.
+//! }
+//! ```
+
+mod binds;
+mod calm;
+mod credentials;
+mod disorder;
+mod election;
+mod endings;
+mod expired;
+mod gangs;
+mod leaders;
+mod lists;
+mod load;
+mod nodes;
+mod pods;
+mod rival;
+mod server;
+mod stopped;
+mod watches;
+
+use crate::failed::Outcome;
+use crate::scene::Scene;
+use crate::stage::Setting;
+
+/// Every row, in the order in which they are told of.
+pub const ROWS: &[&Row] = &[
+    &calm::CONTROL,
+    &server::KILLED,
+    &stopped::APISERVER_STOPPED,
+    &leaders::CUT_OFF,
+    &stopped::ETCD_KILLED,
+    &stopped::ETCD_STOPPED,
+    &expired::COMPACTED,
+    &watches::ENDED,
+    &load::FULL,
+    &lists::SPOILED,
+    &credentials::TOKEN,
+    &credentials::FORBIDDEN,
+    &binds::CALLED_STALE,
+    &binds::ANSWER_LOST,
+    &binds::REQUEST_LOST,
+    &binds::BOUND_ELSEWHERE,
+    &gangs::MEMBER_REFUSED,
+    &nodes::GONE,
+    &nodes::CHANGED,
+    &nodes::RECREATED,
+    &disorder::DISORDER,
+    &pods::RECREATED,
+    &pods::DELETED,
+    &rival::BESIDE,
+    &pods::CHANGED,
+    &leaders::TWO_LEADERS,
+    &leaders::MEDDLED,
+    &endings::TERMINATED,
+    &endings::KILLED,
+    &leaders::STARVED,
+];
+
+/// A fault, and what must come of it.
+#[derive(Clone, Copy)]
+pub struct Row {
+    /// As in the table of faults, such as `F14`.
+    pub id: &'static str,
+    pub title: &'static str,
+    /// What must happen; printed when it doesn't.
+    pub must: &'static str,
+    /// Whether a repeat takes more than 15 s. CI plays it once.
+    pub slow: bool,
+    /// What Berth does not have yet. None: it is played with Berth too.
+    pub needs: Option<&'static str>,
+    pub setting: Setting,
+    /// Done once a batch: nodes, and the scheduler if it is not a repeat's to start.
+    pub prepare: fn(&mut Scene) -> Outcome,
+    /// Injects, waits, checks, and counts by [`Scene::took_effect`].
+    pub repeat: fn(&mut Scene) -> Outcome,
+}
+
+impl Row {
+    /// Four nodes of 8 GPUs and one scheduler. For `..Row::PLAIN`: id, title, must and repeat are
+    /// the row's own.
+    pub const PLAIN: Row = Row {
+        id: "",
+        title: "",
+        must: "",
+        slow: false,
+        needs: None,
+        setting: Setting::PLAIN,
+        prepare: |scene| {
+            scene.nodes(4, 8)?;
+            scene.start_watching_scheduler()
+        },
+        repeat: |_| Ok(()),
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_row_says_what_it_is() {
+        let ids: BTreeSet<&str> = ROWS.iter().map(|row| row.id).collect();
+        assert_eq!(ids.len(), ROWS.len(), "an id comes twice");
+        for row in ROWS {
+            let silent = [row.id, row.title, row.must].iter().any(|text| text.is_empty());
+            assert!(!silent, "{} is not told", row.id);
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! The table of what was tried: one line a batch, only ever added to.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::failed::{Failed, Outcome};
+
+const HEADER: &str =
+    "row\tscheduler\tcommit\trepeats\teffective injections\tviolations\tseconds\tnote\n";
+
+/// One batch of repeats.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Batch {
+    pub row: String,
+    pub scheduler: String,
+    pub commit: String,
+    pub repeats: u32,
+    pub effective: u64,
+    /// Repeats in which something was broken.
+    pub violations: u32,
+    pub seconds: u64,
+    pub note: String,
+}
+
+/// A file of batches.
+pub struct Table {
+    path: PathBuf,
+    batches: Vec<Batch>,
+}
+
+impl Table {
+    /// Reads a table; one that isn't there is empty.
+    ///
+    /// # Errors
+    /// [`Failed::Wrong`] with the line that is none of a table's, [`Failed::Io`].
+    pub fn read(path: &Path) -> Outcome<Table> {
+        let text = match fs::read_to_string(path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+            other => other.map_err(Failed::io(format!("reading {}", path.display())))?,
+        };
+        let wrong = |line: &str| {
+            Failed::Wrong(format!("{}: this is no line of the table: {line:?}", path.display()))
+        };
+        let lines = text.lines().skip(1);
+        let batches = lines.map(|line| Batch::parse(line).ok_or_else(|| wrong(line)));
+        Ok(Table { path: path.to_path_buf(), batches: batches.collect::<Outcome<_>>()? })
+    }
+
+    /// Sums up what was tried of this row, with this scheduler, at this commit.
+    pub fn known(&self, row: &str, scheduler: &str, commit: &str) -> Batch {
+        let mut sum = Batch::default();
+        for batch in &self.batches {
+            if batch.row == row && batch.scheduler == scheduler && batch.commit == commit {
+                sum.repeats += batch.repeats;
+                sum.effective += batch.effective;
+                sum.violations += batch.violations;
+            }
+        }
+        sum
+    }
+
+    /// Adds a batch, on disk too.
+    ///
+    /// # Errors
+    /// [`Failed::Io`].
+    pub fn append(&mut self, batch: Batch) -> Outcome {
+        let failed = || Failed::io(format!("writing {}", self.path.display()));
+        let mut file = File::options().create(true).append(true).open(&self.path);
+        let file = file.as_mut().map_err(|error| failed()(std::io::Error::from(error.kind())))?;
+        let is_new = file.metadata().map_err(failed())?.len() == 0;
+        let header = if is_new { HEADER } else { "" };
+        file.write_all(format!("{header}{}\n", batch.line()).as_bytes()).map_err(failed())?;
+        self.batches.push(batch);
+        Ok(())
+    }
+}
+
+impl Batch {
+    fn parse(line: &str) -> Option<Batch> {
+        let fields: Vec<&str> = line.split('\t').collect();
+        let [row, scheduler, commit, repeats, effective, violations, seconds, note] = fields[..]
+        else {
+            return None;
+        };
+        Some(Batch {
+            row: row.to_owned(),
+            scheduler: scheduler.to_owned(),
+            commit: commit.to_owned(),
+            repeats: repeats.parse().ok()?,
+            effective: effective.parse().ok()?,
+            violations: violations.parse().ok()?,
+            seconds: seconds.parse().ok()?,
+            note: note.to_owned(),
+        })
+    }
+
+    fn line(&self) -> String {
+        let Batch { row, scheduler, commit, repeats, effective, violations, seconds, note } = self;
+        let note = note.replace(['\t', '\n'], " ");
+        format!(
+            "{row}\t{scheduler}\t{commit}\t{repeats}\t{effective}\t{violations}\t{seconds}\t{note}"
+        )
+    }
+}
+
+/// Returns the commit of the working tree, with `-dirty` if a tracked file differs from it.
+///
+/// # Errors
+/// [`Failed::Io`] without git, [`Failed::Wrong`] outside of a repository.
+pub fn commit() -> Outcome<String> {
+    let head = git(&["rev-parse", "--short=12", "HEAD"])?;
+    // The table itself grows while a campaign runs.
+    let tree = ["status", "--porcelain", "--untracked-files=no", "--", ":/", ":!/docs/faults.tsv"];
+    let dirty = if git(&tree)?.is_empty() { "" } else { "-dirty" };
+    Ok(format!("{head}{dirty}"))
+}
+
+fn git(args: &[&str]) -> Outcome<String> {
+    let output = Command::new("git").current_dir(env!("CARGO_MANIFEST_DIR")).args(args).output();
+    let output = output.map_err(Failed::io("running git"))?;
+    match output.status.success() {
+        true => Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned()),
+        false => Err(Failed::Wrong(String::from_utf8_lossy(&output.stderr).trim().to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn batch(commit: &str, effective: u64) -> Batch {
+        let (row, scheduler) = ("F14".to_owned(), "berth".to_owned());
+        let note = "one\nnote".to_owned();
+        Batch { row, scheduler, commit: commit.to_owned(), effective, note, ..Batch::default() }
+    }
+
+    #[test]
+    fn what_is_appended_is_read_and_summed_by_commit() {
+        let path = std::env::temp_dir().join(format!("berth-table-{}.tsv", std::process::id()));
+        let _ = fs::remove_file(&path);
+        let mut table = Table::read(&path).expect("an empty table");
+        for (commit, effective) in [("c", 3), ("d", 4), ("c", 5)] {
+            table.append(batch(commit, effective)).expect("a line");
+        }
+        let read = Table::read(&path).expect("the table");
+        assert_eq!((read.batches.len(), read.known("F14", "berth", "c").effective), (3, 8));
+        assert_eq!(read.known("F14", "kube-scheduler", "c"), Batch::default());
+        assert_eq!(read.batches[0].note, "one note");
+        fs::write(&path, format!("{HEADER}F14\tberth\n")).expect("a file");
+        assert!(Table::read(&path).is_err());
+        fs::remove_file(&path).expect("cleaned up");
+    }
+}
