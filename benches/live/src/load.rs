@@ -1,0 +1,209 @@
+//! What is scheduled on what.
+
+use serde_json::{Value, json};
+
+use crate::Outcome;
+use crate::contender::Contender::{self, Berth, Ceiling, CeilingEvents, Kube, KubeAll};
+
+/// What `make bench-live` plays.
+pub(crate) const DEFAULT: &str = "plain-1k,plain-5k,gpu-1k,spread-1k,paced,restart";
+pub(crate) const NAMESPACE: &str = "bench";
+const ZONES: u32 = 3;
+
+/// What the pods ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    Plain,
+    /// One GPU each, on nodes with 8, packed by MostAllocated.
+    Gpu,
+    /// One workload's pods, a hard constraint over three zones.
+    Spread,
+}
+
+/// How the pods come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Arrival {
+    /// All are there before the scheduler starts.
+    Burst,
+    /// So many a second, once the scheduler has shown that it works.
+    Paced { per_second: u32 },
+}
+
+/// One measured situation.
+pub(crate) struct Load {
+    pub(crate) name: &'static str,
+    pub(crate) nodes: u32,
+    /// To be bound.
+    pub(crate) pods: u32,
+    /// Of which there are so many for a scheduler that would otherwise take too long.
+    pub(crate) pods_when_slow: u32,
+    /// Born on a node.
+    pub(crate) bound: u32,
+    pub(crate) shape: Shape,
+    pub(crate) arrival: Arrival,
+    pub(crate) contenders: &'static [Contender],
+}
+
+const PLAIN: Load = Load {
+    name: "plain-1k",
+    nodes: 1000,
+    pods: 3000,
+    pods_when_slow: 500,
+    bound: 0,
+    shape: Shape::Plain,
+    arrival: Arrival::Burst,
+    contenders: &[Ceiling, CeilingEvents, Berth, Kube],
+};
+
+const ALL: [Load; 8] = [
+    PLAIN,
+    Load {
+        name: "plain-5k",
+        nodes: 5000,
+        pods: 5000,
+        contenders: &[Ceiling, CeilingEvents, Berth, Kube, KubeAll],
+        ..PLAIN
+    },
+    Load { name: "gpu-1k", pods: 4000, shape: Shape::Gpu, ..PLAIN },
+    Load { name: "spread-1k", shape: Shape::Spread, ..PLAIN },
+    Load {
+        name: "paced",
+        pods: 2000,
+        arrival: Arrival::Paced { per_second: 100 },
+        contenders: &[Berth, Kube],
+        ..PLAIN
+    },
+    Load {
+        name: "restart",
+        nodes: 5000,
+        pods: 5000,
+        bound: 45_000,
+        contenders: &[Berth, Kube],
+        ..PLAIN
+    },
+    Load { name: "smoke", nodes: 20, pods: 40, pods_when_slow: 40, bound: 20, ..PLAIN },
+    Load {
+        name: "smoke-paced",
+        nodes: 20,
+        pods: 40,
+        shape: Shape::Spread,
+        arrival: Arrival::Paced { per_second: 100 },
+        contenders: &[Berth],
+        ..PLAIN
+    },
+];
+
+/// Returns the load of that name.
+///
+/// # Errors
+/// There is none.
+pub(crate) fn named(name: &str) -> Outcome<Load> {
+    let known: Vec<&str> = ALL.iter().map(|load| load.name).collect();
+    let found = ALL.into_iter().find(|load| load.name == name);
+    found.ok_or_else(|| format!("no load {name:?}; there are {}", known.join(", ")).into())
+}
+
+impl Load {
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = Value> + use<> {
+        let gpus = if self.shape == Shape::Gpu { "8" } else { "0" };
+        (0..self.nodes).map(move |i| {
+            let name = node_name(i);
+            json!({
+                "apiVersion": "v1",
+                "kind": "Node",
+                "metadata": {"name": name, "labels": {
+                    "kubernetes.io/hostname": name,
+                    "topology.kubernetes.io/zone": format!("zone-{}", i % ZONES),
+                }},
+                "status": {
+                    "capacity": {"cpu": "64", "memory": "512Gi", "pods": "110", "nvidia.com/gpu": gpus},
+                    "allocatable": {"cpu": "64", "memory": "512Gi", "pods": "110", "nvidia.com/gpu": gpus},
+                    "conditions": [{"type": "Ready", "status": "True"}],
+                },
+            })
+        })
+    }
+
+    /// Returns the `i`-th pod that is to be bound.
+    pub(crate) fn pod(&self, i: u32) -> Value {
+        let mut pod = json!({
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": pod_name(i), "namespace": NAMESPACE, "labels": {"app": "web"}},
+            "spec": {"containers": [{
+                "name": "main",
+                "image": "registry.example/web:1",
+                "resources": {"requests": {"cpu": "100m", "memory": "128Mi"}},
+            }]},
+        });
+        match self.shape {
+            Shape::Plain => {}
+            Shape::Gpu => {
+                pod["spec"]["containers"][0]["resources"]["limits"] =
+                    json!({"nvidia.com/gpu": "1"});
+            }
+            Shape::Spread => {
+                pod["spec"]["topologySpreadConstraints"] = json!([{
+                    "maxSkew": 1,
+                    "topologyKey": "topology.kubernetes.io/zone",
+                    "whenUnsatisfiable": "DoNotSchedule",
+                    "labelSelector": {"matchLabels": {"app": "web"}},
+                }]);
+            }
+        }
+        pod
+    }
+
+    /// Returns the pods that are born on nodes.
+    pub(crate) fn bound_pods(&self) -> impl Iterator<Item = Value> + '_ {
+        (0..self.bound).map(|i| {
+            let mut pod = self.pod(i);
+            pod["metadata"]["name"] = json!(format!("old-{i}"));
+            pod["spec"]["nodeName"] = json!(node_name(i % self.nodes));
+            pod
+        })
+    }
+
+    /// Returns what one who needn't think binds: round robin fits all shapes.
+    pub(crate) fn targets(&self) -> impl Iterator<Item = (String, String)> + '_ {
+        (0..self.pods).map(|i| (pod_name(i), node_name(i % self.nodes)))
+    }
+
+    /// Returns the arguments of the profile that the shape asks for.
+    pub(crate) fn plugin_config(&self) -> Value {
+        match self.shape {
+            Shape::Plain | Shape::Spread => json!([]),
+            Shape::Gpu => json!([{"name": "NodeResourcesFit", "args": {"scoringStrategy": {
+                "type": "MostAllocated",
+                "resources": [{"name": "nvidia.com/gpu", "weight": 1}],
+            }}}]),
+        }
+    }
+
+    /// One line for the table's head.
+    pub(crate) fn describe(&self) -> String {
+        let shape = match self.shape {
+            Shape::Plain => "plain",
+            Shape::Gpu => "one-GPU",
+            Shape::Spread => "zone-spread",
+        };
+        let (pods, nodes) = (self.pods, self.nodes);
+        let arrival = match self.arrival {
+            Arrival::Burst => String::new(),
+            Arrival::Paced { per_second } => format!(", {per_second} a second"),
+        };
+        let bound = match self.bound {
+            0 => String::new(),
+            bound => format!(" beside {bound} bound ones"),
+        };
+        format!("{nodes} nodes, {pods} {shape} pods{bound}{arrival}")
+    }
+}
+
+pub(crate) fn pod_name(i: u32) -> String {
+    format!("pod-{i}")
+}
+
+fn node_name(i: u32) -> String {
+    format!("node-{i}")
+}
