@@ -6,7 +6,7 @@
 //! same inputs at the same times give the same decisions.
 //!
 //! Reading order: [`input`], [`decision`]; an attempt: `attempt`, `placing`, `table`, `scores`,
-//! `permits`, `drafting`, `asking`, `room`; a plan: `plans`, `checks`, `ending`, `settle`; and `tell`.
+//! `permits`, `drafting`, `asking`, `room`; a plan: `plans`, `checks`, `ending`, `settle`; and `tell`, `timing`.
 
 mod asking;
 mod attempt;
@@ -33,6 +33,7 @@ mod settle;
 mod setup;
 mod table;
 mod tell;
+mod timing;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -48,13 +49,15 @@ use measures::Measures;
 use plans::Plans;
 use settle::Settlements;
 use tell::Tells;
+use timing::Sampling;
 
 pub use classes::ClassCounts;
 pub use decision::{Decision, Notice, PlanId, Question, QuestionId, Urgency, Write, WriteId};
 pub use input::{Answer, Consultant, Input, PodRead, WriteResult, Written};
-pub use measures::{Bound, FailedPlan, PermitWait};
+pub use measures::{Bound, Eviction, FailedPlan, PermitWait};
 pub use report::{CycleReport, NodeScores, Outcome, Rejected, ReportLevel};
 pub use setup::{AlwaysGate, Dependence, Grouping, Limits, NoGroups, OnEverything, Setup};
+pub use timing::{Called, Code, Hinted, NoStopwatch, Stopwatch};
 
 pub struct Engine {
     cluster: Cluster,
@@ -81,6 +84,9 @@ pub struct Engine {
     next_id: u64,
     out: VecDeque<Decision>,
     measures: Measures,
+    attempts_timed: Sampling,
+    gatings_timed: Sampling,
+    changes_timed: Sampling,
 }
 
 /// Why a write was sent, so that its outcome finds its way.

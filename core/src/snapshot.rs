@@ -17,6 +17,7 @@ pub mod overlay;
 pub mod pods;
 pub mod sizes;
 pub mod storage;
+mod telling;
 
 pub use changes::Version;
 pub use cluster::{Cluster, IndexRef};

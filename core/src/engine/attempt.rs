@@ -1,8 +1,9 @@
 //! One attempt to place an entry: every member on one overlay, all or none.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use crate::framework::StageDraft;
+use crate::framework::{Point, StageDraft};
 use crate::queue::{EntryId, Rejection};
 use crate::snapshot::{NodeIdx, Overlay};
 use crate::types::{Condition, Pod, PodUid, Text};
@@ -18,6 +19,7 @@ use super::permits::permit;
 use super::placing::{Placed, Placer, Unfit, Unplaced, may_be_placed};
 use super::plans::{Failure, Placement, Plan};
 use super::report::{CycleReport, Outcome};
+use super::timing::Timing;
 
 /// An entry that is being looked at, over several polls if need be.
 #[derive(Debug)]
@@ -68,9 +70,22 @@ impl Engine {
         true
     }
 
-    fn attempt(&mut self, mut search: Search, budget: &mut Budget) {
+    fn attempt(&mut self, search: Search, budget: &mut Budget) {
+        let sampled = self.attempts_timed.next();
+        let profile = self.queue.entry(search.entry).map_or(0, |entry| entry.profile);
+        let stopwatch = Arc::clone(&self.setup.stopwatch);
+        let timing = Timing::new(stopwatch.as_ref(), profile, sampled);
+        self.search(search, budget, timing);
+        timing.rest();
+        // What a search has taken that goes on with the next poll counts when it ends.
+        if self.paused.is_none() {
+            timing.end();
+        }
+    }
+
+    fn search(&mut self, mut search: Search, budget: &mut Budget, timing: Timing<'_>) {
         let id = search.entry;
-        if let Some(gate) = self.closed_gate(id) {
+        if let Some(gate) = self.closed_gate(id, timing.unsampled()) {
             self.queue.admit(id, Some(gate.plugin), self.now);
             self.tell_gated(id, gate);
             return;
@@ -79,7 +94,7 @@ impl Engine {
         own.extend(self.overtime(&search));
         // Points without a guard of their own (reads, explanations of a class) are caught here; the
         // overlay is taken back on the way.
-        let result = guarded("in its cycle", || self.place_members(&search, &mut own));
+        let result = guarded("in its cycle", || self.place_members(&search, &mut own, timing));
         let result = result.unwrap_or_else(|fault| {
             let leader = self.queue.entry(id).and_then(|entry| entry.members.first().cloned());
             Err((leader.unwrap_or_default(), Unplaced::Error(fault)))
@@ -97,7 +112,7 @@ impl Engine {
             Err((uid, Unplaced::Ask { consultant, nodes })) => {
                 self.ask(search, &uid, consultant, &nodes);
             }
-            Err((uid, Unplaced::Unfit(unfit))) => self.unfit(search, &uid, *unfit),
+            Err((uid, Unplaced::Unfit(unfit))) => self.unfit(search, &uid, *unfit, timing),
             Err((uid, Unplaced::Error(message))) => self.errored(&search, &uid, message),
         }
     }
@@ -121,6 +136,7 @@ impl Engine {
         &mut self,
         search: &Search,
         budget: &mut Budget,
+        timing: Timing<'_>,
     ) -> Result<Found, (PodUid, Unplaced)> {
         let Some(entry) = self.queue.entry(search.entry).cloned() else {
             return Ok(Found::default());
@@ -138,6 +154,7 @@ impl Engine {
             profile_idx: entry.profile,
             classes: &mut self.classes,
             setup: &self.setup,
+            timing,
             attempt: entry.attempts,
             group: pods.len() > 1,
             allowed: allowed.collect(),
@@ -148,8 +165,9 @@ impl Engine {
             let place = placer.place(&mut overlay, pod, budget);
             found.placed.push(place.map_err(|unplaced| (pod.uid.clone(), unplaced))?);
         }
+        timing.turn(Point::Permit);
         for (pod, at) in pods.iter().zip(&found.placed) {
-            let wait = permit(placer.profile, overlay.cluster(), pod, at.node, self.now);
+            let wait = permit(placer.profile, overlay.cluster(), pod, at.node, self.now, timing);
             let wait = wait.map_err(|unplaced| (pod.uid.clone(), unplaced))?;
             if let Some((plugin, wait)) = wait {
                 found.permits.push(plugin);
@@ -158,7 +176,9 @@ impl Engine {
         }
         let nodes = found.placed.iter().map(|placed| placed.node);
         let nodes: Vec<(&Pod, NodeIdx)> = pods.iter().zip(nodes).collect();
-        let rest = stages_of(placer.profile, overlay.cluster(), &nodes, self.now);
+        timing.turn(Point::PreBind);
+        let rest = stages_of(placer.profile, overlay.cluster(), &nodes, self.now, timing);
+        timing.rest();
         found.stages.extend(rest.map_err(|(uid, fault)| (uid, Unplaced::Error(fault)))?);
         found.placements = nodes
             .iter()
@@ -192,9 +212,9 @@ impl Engine {
 
     /// The pod fits nowhere: asks PostFilter for room, tells why it waits, and parks the entry
     /// unless a plan makes room for it.
-    fn unfit(&mut self, search: Search, uid: &PodUid, mut unfit: Unfit) {
+    fn unfit(&mut self, search: Search, uid: &PodUid, mut unfit: Unfit, timing: Timing<'_>) {
         let room = match unfit.verdicts.take() {
-            Some(verdicts) => self.make_room(search.entry, uid, &verdicts),
+            Some(verdicts) => self.make_room(search.entry, uid, &verdicts, timing),
             None => Ok(None),
         };
         let plan = room.unwrap_or_else(|text| {
@@ -221,9 +241,11 @@ impl Engine {
     }
 
     fn reject(&mut self, id: EntryId, rejection: Rejection) {
+        let stopwatch = self.changes_timed.next().then_some(self.setup.stopwatch.as_ref());
         let (cluster, profiles, gates) = (&self.cluster, &self.profiles, &self.setup.gates);
         let mut ask = |entry: &crate::queue::Entry, plugin: &'static str, change: &_| {
-            super::folding::hint(entry, plugin, change, cluster, &profiles[entry.profile], gates)
+            let profile = &profiles[entry.profile];
+            super::folding::hint(entry, plugin, change, cluster, profile, gates, stopwatch)
         };
         self.queue.reject(id, rejection, self.now, &mut ask);
     }

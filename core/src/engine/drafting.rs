@@ -1,11 +1,12 @@
 //! What must be written for placements: stages of PreBind, then the binds.
 
-use crate::framework::{Profile, StageDraft, WriteDraft};
+use crate::framework::{Point, Profile, StageDraft, WriteDraft};
 use crate::snapshot::{Cluster, NodeIdx};
 use crate::types::{Pod, PodUid, Text, Timestamp};
 
 use super::guard::guarded;
 use super::plans::Placement;
+use super::timing::{Code, Timing};
 
 /// Returns PreBind's stages of every member, then all binds in one stage.
 ///
@@ -16,14 +17,19 @@ pub(super) fn stages_of(
     cluster: &Cluster,
     placed: &[(&Pod, NodeIdx)],
     now: Timestamp,
+    timing: Timing<'_>,
 ) -> Result<Vec<StageDraft>, (PodUid, Text)> {
     let mut stages = Vec::new();
     let mut binds: Vec<WriteDraft> = Vec::new();
     for (pod, node) in placed {
         let of_pod = |fault: Text| (pod.uid.clone(), fault);
-        for entry in &profile.pre_bind {
+        for (at, entry) in profile.pre_bind.iter().enumerate() {
             let asked = || entry.plugin.pre_bind(pod, cluster, *node, now);
-            stages.extend(guarded(entry.name, asked).map_err(of_pod)?);
+            let answer = timing.call(Point::PreBind, at, || guarded(entry.name, asked));
+            if answer.is_err() {
+                timing.went(Point::PreBind, Code::Error);
+            }
+            stages.extend(answer.map_err(of_pod)?);
         }
         binds.push(bind_of(profile, cluster, pod, *node).map_err(of_pod)?);
     }

@@ -1,11 +1,12 @@
 //! How plans end: done, or taken back.
 
-use crate::framework::Op;
+use crate::framework::{Op, Point};
 
 use super::decision::{Decision, Notice, PlanId, Urgency};
 use super::guard::guarded;
 use super::input::WriteResult;
 use super::plans::{Failure, Placement, Plan, named};
+use super::timing::{Code, Timing};
 use super::{Engine, Purpose};
 
 /// A write that nobody waits for is sent at most so often.
@@ -40,14 +41,18 @@ impl Engine {
 
     fn post_bind(&mut self, placement: &Placement) {
         let Some(record) = self.cluster.pod(&placement.pod.uid) else { return };
-        let Some(profile) = self.by_name.get(&record.pod.spec.scheduler_name) else { return };
-        let profile = &self.profiles[*profile];
-        let mut ops = Vec::new();
-        for entry in &profile.post_bind {
-            let asked = || entry.plugin.post_bind(&record.pod, &self.cluster, placement.node);
-            let drafts = guarded(entry.name, asked).unwrap_or_default();
-            ops.extend(drafts.into_iter().map(|draft| draft.op));
-        }
+        let Some(at) = self.by_name.get(&record.pod.spec.scheduler_name) else { return };
+        let profile = &self.profiles[*at];
+        let timing = Timing::new(self.setup.stopwatch.as_ref(), *at, self.gatings_timed.next());
+        let ops = timing.point(Point::PostBind, || {
+            let mut ops = Vec::new();
+            for (at, entry) in profile.post_bind.iter().enumerate() {
+                let asked = || entry.plugin.post_bind(&record.pod, &self.cluster, placement.node);
+                let drafts = timing.call(Point::PostBind, at, || guarded(entry.name, asked));
+                ops.extend(drafts.unwrap_or_default().into_iter().map(|draft| draft.op));
+            }
+            (ops, Code::Success)
+        });
         for op in ops {
             self.send_aside(op, 1);
         }

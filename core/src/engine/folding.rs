@@ -1,6 +1,6 @@
 //! What a change of the ledger means to queue, plans and conditions.
 
-use crate::framework::{Gate, Hint, HintContext};
+use crate::framework::{Gate, Hint, HintContext, Point};
 use crate::queue::{Entry, EntryId, Station};
 use crate::snapshot::{Change, Cluster, ClusterEvent};
 use crate::types::{Condition, Pod, PodUid, Text};
@@ -10,6 +10,7 @@ use super::decision::WriteId;
 use super::guard::guarded;
 use super::input::WriteResult;
 use super::placing::may_be_placed;
+use super::timing::{Code, Hinted, Stopwatch, Timing};
 use super::{AlwaysGate, Engine, Purpose};
 use crate::framework::Profile;
 
@@ -130,9 +131,24 @@ impl Engine {
         self.queue.set_class(id, class);
     }
 
+    /// Asks the gates of an entry that comes: this is PreEnqueue.
+    fn timed_gate(&mut self, id: EntryId) -> Option<ClosedGate> {
+        let sampled = self.gatings_timed.next();
+        let profile = self.queue.entry(id).map_or(0, |entry| entry.profile);
+        let timing = Timing::new(self.setup.stopwatch.as_ref(), profile, sampled);
+        timing.point(Point::PreEnqueue, || {
+            let gate = self.closed_gate(id, timing);
+            let code = match gate {
+                None => Code::Success,
+                Some(_) => Code::UnschedulableAndUnresolvable,
+            };
+            (gate, code)
+        })
+    }
+
     /// Puts an entry into the queue, or behind the first gate that is closed.
     pub(super) fn admit(&mut self, id: EntryId) {
-        let gate = self.closed_gate(id);
+        let gate = self.timed_gate(id);
         self.queue.admit(id, gate.as_ref().map(|gate| gate.plugin), self.now);
         if let Some(gate) = gate {
             self.tell_gated(id, gate);
@@ -152,7 +168,7 @@ impl Engine {
     }
 
     /// Asks the gates of every member: the profile's, then those that are always on.
-    pub(super) fn closed_gate(&self, id: EntryId) -> Option<ClosedGate> {
+    pub(super) fn closed_gate(&self, id: EntryId, timing: Timing<'_>) -> Option<ClosedGate> {
         let entry = self.queue.entry(id)?;
         if entry.members.len() < entry.min_member {
             let (have, want) = (entry.members.len(), entry.min_member);
@@ -167,7 +183,7 @@ impl Engine {
             let message = Text::from(format!("waiting for a new list of {kind}"));
             return Some(ClosedGate { plugin: WATCH_GATE, message, told: false });
         }
-        pods.find_map(|pod| closed(pod, &self.cluster, profile, &self.setup.gates))
+        pods.find_map(|pod| closed(pod, &self.cluster, profile, &self.setup.gates, timing))
     }
 
     /// Returns a kind whose watch has lost its place and on which decisions about the pod depend.
@@ -225,9 +241,10 @@ impl Engine {
         if matches!(change, Change::PodFreed { .. }) && self.setup.bug("lost-wakeup") {
             return;
         }
+        let stopwatch = self.changes_timed.next().then_some(self.setup.stopwatch.as_ref());
         let (cluster, profiles, gates) = (&self.cluster, &self.profiles, &self.setup.gates);
         let mut ask = |entry: &Entry, plugin: &'static str, change: &Change| {
-            hint(entry, plugin, change, cluster, &profiles[entry.profile], gates)
+            hint(entry, plugin, change, cluster, &profiles[entry.profile], gates, stopwatch)
         };
         for id in self.queue.on_change(change, self.now, &mut ask) {
             self.admit(id);
@@ -275,17 +292,25 @@ fn closed(
     cluster: &Cluster,
     profile: &Profile,
     always: &[AlwaysGate],
+    timing: Timing<'_>,
 ) -> Option<ClosedGate> {
     if let Some(problem) = &pod.problem {
         let message = Text::from(format!("the pod can't be understood: {problem}"));
         return Some(ClosedGate { plugin: DECODE_GATE, message, told: true });
     }
-    let always = always.iter().map(|gate| (gate.name, &gate.gate));
-    let own = profile.pre_enqueue.iter().map(|entry| (entry.name, &entry.plugin));
-    own.chain(always).find_map(|(plugin, gate)| match guarded(plugin, || gate.gate(pod, cluster)) {
+    let closed = |plugin, answer| match answer {
         Ok(Gate::Open) => None,
         Ok(Gate::Closed { message, told }) => Some(ClosedGate { plugin, message, told }),
         Err(message) => Some(ClosedGate { plugin, message, told: true }),
+    };
+    let own = profile.pre_enqueue.iter().enumerate().find_map(|(at, entry)| {
+        let ask = || guarded(entry.name, || entry.plugin.gate(pod, cluster));
+        closed(entry.name, timing.call(Point::PreEnqueue, at, ask))
+    });
+    own.or_else(|| {
+        always.iter().find_map(|always| {
+            closed(always.name, guarded(always.name, || always.gate.gate(pod, cluster)))
+        })
     })
 }
 
@@ -297,11 +322,18 @@ pub(super) fn hint(
     cluster: &Cluster,
     profile: &Profile,
     always: &[AlwaysGate],
+    stopwatch: Option<&dyn Stopwatch>,
 ) -> Option<Hint> {
     let pod = entry.members.first().and_then(|uid| cluster.pod(uid)).map(|record| &record.pod)?;
     let always = always.iter().find(|gate| gate.name == plugin).map(|gate| gate.interest.as_ref());
     let interest = always.or_else(|| profile.interest(plugin))?;
+    let ask = || guarded(plugin, || interest.hint(HintContext { pod, cluster }, change));
+    let Some(stopwatch) = stopwatch else { return Some(ask().unwrap_or(Hint::Queue)) };
+    stopwatch.call();
+    let asked = ask();
+    let (event, failed) = (change.label(), asked.is_err());
     // Nobody is to wait because a hint failed.
-    let asked = guarded(plugin, || interest.hint(HintContext { pod, cluster }, change));
-    Some(asked.unwrap_or(Hint::Queue))
+    let hint = asked.unwrap_or(Hint::Queue);
+    stopwatch.hinted(Hinted { plugin, event, queues: hint == Hint::Queue, failed });
+    Some(hint)
 }

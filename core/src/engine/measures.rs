@@ -12,6 +12,7 @@ pub struct Measures {
     pub preemption_attempts: u64,
     /// Number of victims of each preemption that was begun.
     pub victims: Vec<usize>,
+    pub evictions: Vec<Eviction>,
 }
 
 /// A pod whose bind is confirmed.
@@ -40,4 +41,12 @@ pub struct FailedPlan {
 pub struct PermitWait {
     pub waited: Span,
     pub allowed: bool,
+}
+
+/// A plan's victims have been asked to leave, each with an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Eviction {
+    pub took: Span,
+    /// The server has agreed to all.
+    pub agreed: bool,
 }

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use crate::framework::plan::{LedgerCondition, Progress, Wait};
-use crate::framework::{Permit, PermitAnswer, Profile};
+use crate::framework::{Permit, PermitAnswer, Point, Profile};
 use crate::snapshot::{Cluster, NodeIdx};
 use crate::types::{Pod, PodUid, Span, Text, Timestamp};
 
 use super::guard::guarded;
 use super::placing::{Unplaced, refused};
+use super::timing::{Code, Timing};
 
 /// A Permit wait is cut to this. Source: `maxTimeout` of upstream's framework/runtime.
 const PERMIT_MAX: Span = Span::from_secs(15 * 60);
@@ -24,18 +25,27 @@ pub(super) fn permit(
     pod: &Pod,
     node: NodeIdx,
     now: Timestamp,
+    timing: Timing<'_>,
 ) -> Result<Option<(&'static str, Wait)>, Unplaced> {
     let mut longest: Option<(Timestamp, &'static str, Text)> = None;
-    for entry in &profile.permit {
-        match guarded(entry.name, || entry.plugin.permit(pod, cluster, node, now)) {
+    for (at, entry) in profile.permit.iter().enumerate() {
+        let ask = || guarded(entry.name, || entry.plugin.permit(pod, cluster, node, now));
+        match timing.call(Point::Permit, at, ask) {
             Ok(PermitAnswer::Allow) => {}
             Ok(PermitAnswer::Wait { until, reason }) => {
+                timing.went(Point::Permit, Code::Wait);
                 if longest.as_ref().is_none_or(|(longest, ..)| *longest < until) {
                     longest = Some((until, entry.name, reason));
                 }
             }
-            Ok(PermitAnswer::Reject(reason)) => return Err(refused(entry.name, &reason)),
-            Err(fault) => return Err(Unplaced::Error(fault)),
+            Ok(PermitAnswer::Reject(reason)) => {
+                timing.went(Point::Permit, Code::Unschedulable);
+                return Err(refused(entry.name, &reason));
+            }
+            Err(fault) => {
+                timing.went(Point::Permit, Code::Error);
+                return Err(Unplaced::Error(fault));
+            }
         }
     }
     let wait = longest.map(|(until, plugin, reason)| {

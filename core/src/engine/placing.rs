@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::framework::rng::Rng;
-use crate::framework::{Cycle, NodeSet, PreFilterAnswer, Profile, Reason, Verdict};
+use crate::framework::{Cycle, NodeSet, Point, PreFilterAnswer, Profile, Reason, Verdict};
 use crate::queue::Rejection;
 use crate::snapshot::{Cluster, NodeIdx, Overlay, Place};
 use crate::types::{Pod, PodUid, Text};
@@ -16,6 +16,7 @@ use super::message::FitError;
 use super::report::{NodeScores, Rejected, ReportLevel};
 use super::setup::Setup;
 use super::table::{Table, Unready};
+use super::timing::{Code, Timing};
 
 /// What a member's placing needs to know besides the ledger.
 pub(super) struct Placer<'a> {
@@ -23,6 +24,7 @@ pub(super) struct Placer<'a> {
     pub(super) profile_idx: usize,
     pub(super) classes: &'a mut Classes,
     pub(super) setup: &'a Setup,
+    pub(super) timing: Timing<'a>,
     pub(super) attempt: u32,
     /// More members of the class follow: its table is worth keeping at once.
     pub(super) group: bool,
@@ -73,6 +75,8 @@ impl Placer<'_> {
         pod: &Pod,
         budget: &mut Budget,
     ) -> Result<Placed, Unplaced> {
+        // What a class remembers needs no PreFilter; finding it is what stands for the point then.
+        self.timing.turn(Point::PreFilter);
         let key = ClassKey::of(pod, self.profile_idx, self.profile, overlay.cluster())
             .map_err(Unplaced::Error)?;
         overlay.declare_all(|cluster| key.declare(cluster));
@@ -82,7 +86,7 @@ impl Placer<'_> {
             Err(unready) => return Err(self.unready(unready, overlay.cluster())),
         };
         let cycle = Cycle { pod, cluster: overlay.cluster() };
-        if let Err(unready) = table.refresh(self.profile, cycle, budget) {
+        if let Err(unready) = table.refresh(self.profile, cycle, budget, self.timing) {
             let paused = matches!(unready, Unready::Paused);
             let result = self.unready(unready, overlay.cluster());
             if paused {
@@ -103,7 +107,7 @@ impl Placer<'_> {
     fn table(&mut self, class: u32, cluster: &Cluster, pod: &Pod) -> Result<Box<Table>, Unready> {
         match self.classes.take(class) {
             Some(table) => Ok(table),
-            None => Table::new(self.profile, Cycle { pod, cluster }).map(Box::new),
+            None => Table::new(self.profile, Cycle { pod, cluster }, self.timing).map(Box::new),
         }
     }
 
@@ -181,14 +185,22 @@ impl Placer<'_> {
         let cycle = Cycle { pod, cluster: overlay.cluster() };
         let attempt = u64::from(self.attempt);
         let mut rng = Rng::stream(self.setup.seed, "tie-break", &pod.uid.0, attempt);
+        self.timing.turn(Point::Score);
         let node = table
             .scores
-            .pick(self.profile, cycle, &mut table.state, &candidates, &mut rng)
+            .pick(self.profile, cycle, &mut table.state, &candidates, &mut rng, self.timing)
             .map_err(Unplaced::Error)?;
         let best = if self.setup.report >= ReportLevel::Scores {
             table
                 .scores
-                .best(self.profile, cycle, &mut table.state, &candidates, 5)
+                .best(
+                    self.profile,
+                    cycle,
+                    &mut table.state,
+                    &candidates,
+                    5,
+                    self.timing.unsampled(),
+                )
                 .map_err(Unplaced::Error)?
         } else {
             Vec::new()
@@ -201,6 +213,10 @@ impl Placer<'_> {
     fn crowded(&self, overlay: &mut Overlay<'_>, pod: &Pod, table: &Table) -> Vec<Crowded> {
         let nodes: Vec<NodeIdx> =
             overlay.cluster().nominated_nodes().filter(|node| table.fit.contains(*node)).collect();
+        if nodes.is_empty() {
+            return Vec::new();
+        }
+        self.timing.turn(Point::Filter);
         let judged = |node| {
             let (plugin, verdict) = judged_with_nominated(overlay, self.profile, pod, node)?;
             (!verdict.fits()).then_some((node, plugin, verdict))
@@ -262,6 +278,7 @@ impl Placer<'_> {
         plugins.dedup();
         unfit.rejection = Rejection { plugins, pending: Vec::new() };
         if let Some(text) = unfit.broken.take() {
+            self.timing.went(Point::Filter, Code::Error);
             return Unplaced::Error(text);
         }
         if !self.profile.post_filter.is_empty() {
@@ -280,14 +297,22 @@ impl Placer<'_> {
 
     /// Takes the place on the overlay, then asks the Reserve plugins.
     fn reserve(&self, overlay: &mut Overlay<'_>, pod: &Pod, node: NodeIdx) -> Result<(), Unplaced> {
+        self.timing.turn(Point::Reserve);
         if !overlay.assume(&pod.uid, node) {
             return Err(Unplaced::Error(Text::from("the pod has a place already")));
         }
-        for entry in &self.profile.reserve {
-            match guarded(entry.name, || entry.plugin.reserve(pod, overlay, node)) {
+        for (at, entry) in self.profile.reserve.iter().enumerate() {
+            let ask = || guarded(entry.name, || entry.plugin.reserve(pod, overlay, node));
+            match self.timing.call(Point::Reserve, at, ask) {
                 Ok(Ok(())) => {}
-                Ok(Err(reason)) => return Err(refused(entry.name, &reason)),
-                Err(fault) => return Err(Unplaced::Error(fault)),
+                Ok(Err(reason)) => {
+                    self.timing.went(Point::Reserve, Code::Unschedulable);
+                    return Err(refused(entry.name, &reason));
+                }
+                Err(fault) => {
+                    self.timing.went(Point::Reserve, Code::Error);
+                    return Err(Unplaced::Error(fault));
+                }
             }
         }
         Ok(())

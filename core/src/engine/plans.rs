@@ -13,7 +13,7 @@ use super::checks::moved_on;
 use super::decision::{Decision, Notice, PlanId, Urgency, Write, WriteId};
 use super::guard::guarded;
 use super::input::{WriteResult, Written};
-use super::measures::{Bound, PermitWait};
+use super::measures::{Bound, Eviction, PermitWait};
 use super::settle::BindTarget;
 use super::{Engine, Purpose};
 
@@ -39,6 +39,8 @@ pub(super) struct Plan {
     waiting_since: Timestamp,
     /// Victims hold the place as yet; until they are gone the pod has its nomination only.
     pub(super) evicting: bool,
+    /// When its victims were asked to leave; none once all writes about that have their outcomes.
+    asked_to_leave: Option<Timestamp>,
     /// Writes of the stage under way.
     sent: BTreeSet<Text>,
     /// What takes back each write, oldest first; only those that may have been done are taken back.
@@ -112,6 +114,7 @@ impl Plan {
             stages: stages.into(),
             permits: VecDeque::new(),
             waiting: None,
+            asked_to_leave: None,
             waiting_since: Timestamp::default(),
             sent: BTreeSet::new(),
             undo: Vec::new(),
@@ -151,6 +154,8 @@ impl Engine {
             if !plan.sent.is_empty() {
                 return;
             }
+            self.measure_eviction(id);
+            let Some(plan) = self.plans.running.get(&id) else { return };
             if plan.failed.is_some() {
                 self.end_failed(id);
                 return;
@@ -169,6 +174,14 @@ impl Engine {
                 Some(StageDraft::Wait(_)) => self.begin_wait(id),
                 Some(StageDraft::Writes(_)) => self.begin_writes(id),
             }
+        }
+    }
+
+    fn measure_eviction(&mut self, id: PlanId) {
+        let Some(plan) = self.plans.running.get_mut(&id) else { return };
+        if let Some(since) = plan.asked_to_leave.take() {
+            let (took, agreed) = (self.now.since(since), plan.failed.is_none());
+            self.measures.evictions.push(Eviction { took, agreed });
         }
     }
 
@@ -221,6 +234,7 @@ impl Engine {
 
     fn send_stage(&mut self, id: PlanId, plan: &mut Plan) {
         let Some(StageDraft::Writes(drafts)) = plan.stages.pop_front() else { return };
+        plan.asked_to_leave = plan.evicting.then_some(self.now);
         for draft in drafts {
             let Some(mut op) = named(&draft.op, &plan.names) else {
                 let message = format!("write {} names one that brought back no name", draft.label);

@@ -4,7 +4,9 @@
 use std::sync::Arc;
 
 use crate::framework::plan::{PodsGone, Wait};
-use crate::framework::{Cycle, Op, PostFilterAnswer, Profile, StageDraft, Verdict, WriteDraft};
+use crate::framework::{
+    Cycle, Op, Point, PostFilterAnswer, Profile, StageDraft, Verdict, WriteDraft,
+};
 use crate::queue::EntryId;
 use crate::snapshot::{Cluster, NodeIdx, Overlay};
 use crate::types::{Pod, PodRef, PodUid, Span, Text, Timestamp};
@@ -15,6 +17,7 @@ use super::guard::guarded;
 use super::judge::verdict_on;
 use super::placing::judged_with_nominated;
 use super::plans::Plan;
+use super::timing::{Code, Timing};
 
 /// Victims hold their places at most so long after they were asked to leave.
 const VICTIMS_MAX: Span = Span::from_secs(600);
@@ -30,6 +33,7 @@ impl Engine {
         id: EntryId,
         uid: &PodUid,
         verdicts: &[Verdict],
+        timing: Timing<'_>,
     ) -> Result<Option<Plan>, Text> {
         let Some(entry) = self.queue.entry(id) else { return Ok(None) };
         let Some(pod) = self.cluster.pod(uid).map(|record| record.pod.clone()) else {
@@ -41,12 +45,15 @@ impl Engine {
         let profile = &self.profiles[entry.profile];
         self.measures.preemption_attempts += 1;
         let mut overlay = Overlay::new(&mut self.cluster);
-        let Some((node, victims)) = victims(profile, &mut overlay, &pod, verdicts)? else {
-            return Ok(None);
-        };
+        timing.turn(Point::PostFilter);
+        let found = victims(profile, &mut overlay, &pod, verdicts, timing);
+        let code = if matches!(found, Ok(Some(_))) { Code::Success } else { Code::Unschedulable };
+        timing.went(Point::PostFilter, code);
+        timing.rest();
+        let Some((node, victims)) = found? else { return Ok(None) };
         let mut stages = eviction(overlay.cluster(), &victims, self.now + VICTIMS_MAX);
         drop(overlay);
-        let binds = stages_of(profile, &self.cluster, &[(&pod, node)], self.now);
+        let binds = stages_of(profile, &self.cluster, &[(&pod, node)], self.now, timing);
         stages.extend(binds.map_err(|(_, fault)| fault)?);
         let Some(placement) = placement_of(&self.cluster, &pod, node, true) else {
             return Ok(None);
@@ -67,16 +74,18 @@ fn victims(
     overlay: &mut Overlay<'_>,
     pod: &Pod,
     verdicts: &[Verdict],
+    timing: Timing<'_>,
 ) -> Result<Option<(NodeIdx, Vec<PodUid>)>, Text> {
     let of_node = |node: NodeIdx| verdicts[node.at()].clone();
     let fits = |cluster: &Cluster, pod: &Pod, node: NodeIdx| {
         verdict_on(profile, Cycle { pod, cluster }, node).fits()
     };
     let mut texts: Vec<Text> = Vec::new();
-    for entry in &profile.post_filter {
+    for (at, entry) in profile.post_filter.iter().enumerate() {
         let mark = overlay.checkpoint();
-        let answer =
-            guarded(entry.name, || entry.plugin.post_filter(pod, overlay, &of_node, &fits));
+        let ask =
+            || guarded(entry.name, || entry.plugin.post_filter(pod, overlay, &of_node, &fits));
+        let answer = timing.call(Point::PostFilter, at, ask);
         overlay.rollback(mark);
         match answer {
             Ok(PostFilterAnswer::Evict { node, victims }) => {

@@ -2,7 +2,9 @@
 
 use crate::framework::profile::Entry;
 use crate::framework::rng::Rng;
-use crate::framework::{Cycle, CycleState, NodeSet, Normalize, PreScoreAnswer, Profile, Score};
+use crate::framework::{
+    Cycle, CycleState, NodeSet, Normalize, Point, PreScoreAnswer, Profile, Score,
+};
 use crate::snapshot::{NodeIdx, Version};
 use crate::types::Text;
 
@@ -10,6 +12,7 @@ use super::budget::Budget;
 use super::guard::guarded;
 use super::report::NodeScores;
 use super::table::sums_up;
+use super::timing::Timing;
 
 const SCORE_MAX: i64 = 100;
 
@@ -33,7 +36,12 @@ struct Column {
 }
 
 impl Scores {
-    pub(crate) fn new(profile: &Profile, cycle: Cycle<'_>, state: &mut CycleState) -> Scores {
+    pub(crate) fn new(
+        profile: &Profile,
+        cycle: Cycle<'_>,
+        state: &mut CycleState,
+        timing: Timing<'_>,
+    ) -> Scores {
         let mut scores = Scores {
             summed: Vec::new(),
             sum: Vec::new(),
@@ -45,15 +53,13 @@ impl Scores {
         let sum_fits = weight_sum.saturating_mul(SCORE_MAX) <= i64::from(i32::MAX);
         for (at, entry) in profile.score.iter().enumerate() {
             let reads = entry.plugin.reads(cycle);
-            let prepared = profile.pre_score.iter().find(|p| p.name == entry.name);
+            let prepared = profile.pre_score.iter().position(|p| p.name == entry.name);
             if prepared.is_some() && !reads.indexes.is_empty() {
                 scores.fresh.push(at);
                 continue;
             }
             if let Some(pre) = prepared {
-                let none = NodeSet::default();
-                pre.calls.count();
-                match guarded(entry.name, || pre.plugin.pre_score(cycle, state, &none)) {
+                match pre_score_at(profile, pre, cycle, state, &NodeSet::default(), timing) {
                     Ok(PreScoreAnswer::Continue) => {}
                     Ok(PreScoreAnswer::Skip) => continue,
                     Err(fault) => scores.fault = Some(fault),
@@ -96,12 +102,14 @@ impl Scores {
         state: &CycleState,
         node: NodeIdx,
         budget: &mut Budget,
+        timing: Timing<'_>,
     ) {
         let mut sum = 0i64;
         for at in &self.summed {
             budget.spend(1);
             let entry = &profile.score[*at];
-            match score_of(entry, cycle, state, node) {
+            let ask = || score_of(entry, cycle, state, node);
+            match timing.call(Point::Score, *at, ask) {
                 Ok(score) => sum += entry.weight * score,
                 Err(fault) => self.fault = Some(fault),
             }
@@ -110,7 +118,8 @@ impl Scores {
         for column in &mut self.columns {
             budget.spend(1);
             let entry = &profile.score[column.at];
-            match raw_of(entry, cycle, state, node) {
+            let ask = || raw_of(entry, cycle, state, node);
+            match timing.call(Point::Score, column.at, ask) {
                 Ok(raw) => column.set(node, raw),
                 Err(fault) => self.fault = Some(fault),
             }
@@ -124,6 +133,7 @@ impl Scores {
         cycle: Cycle<'_>,
         state: &CycleState,
         budget: &mut Budget,
+        timing: Timing<'_>,
     ) {
         for column in &mut self.columns {
             let entry = &profile.score[column.at];
@@ -132,12 +142,15 @@ impl Scores {
                 continue;
             }
             column.versions = now;
+            let mut timing = timing;
             for (node, _) in cycle.cluster.nodes().iter() {
                 budget.spend(1);
-                match raw_of(entry, cycle, state, node) {
+                let ask = || raw_of(entry, cycle, state, node);
+                match timing.call(Point::Score, column.at, ask) {
                     Ok(raw) => column.set(node, raw),
                     Err(fault) => self.fault = Some(fault),
                 }
+                timing = timing.unsampled();
             }
         }
     }
@@ -158,6 +171,7 @@ impl Scores {
         state: &mut CycleState,
         candidates: &NodeSet,
         rng: &mut Rng,
+        timing: Timing<'_>,
     ) -> Result<NodeIdx, Text> {
         if candidates.len() == 1
             && let Some(node) = candidates.iter().next()
@@ -167,7 +181,7 @@ impl Scores {
         if let Some(fault) = &self.fault {
             return Err(fault.clone());
         }
-        let added = self.added(profile, cycle, state, candidates)?;
+        let added = self.added(profile, cycle, state, candidates, timing)?;
         let mut best = i64::MIN;
         let mut ties = 0u64;
         for (order, node) in candidates.iter().enumerate() {
@@ -202,6 +216,7 @@ impl Scores {
         cycle: Cycle<'_>,
         state: &mut CycleState,
         candidates: &NodeSet,
+        timing: Timing<'_>,
     ) -> Result<Vec<Vec<i64>>, Text> {
         let mut added = Vec::new();
         for column in self.columns.iter().filter(|column| column.matters(profile)) {
@@ -209,7 +224,8 @@ impl Scores {
             added.push(weigh(profile, column.at, cycle, state, scores)?);
         }
         for at in &self.fresh {
-            if let Some(scores) = self.fresh_scores(profile, *at, cycle, state, candidates)? {
+            let scores = self.fresh_scores(profile, *at, cycle, state, candidates, timing)?;
+            if let Some(scores) = scores {
                 added.push(weigh(profile, *at, cycle, state, scores)?);
             }
         }
@@ -223,17 +239,24 @@ impl Scores {
         cycle: Cycle<'_>,
         state: &mut CycleState,
         candidates: &NodeSet,
+        mut timing: Timing<'_>,
     ) -> Result<Option<Vec<(NodeIdx, i64)>>, Text> {
         let entry = &profile.score[at];
-        let Some(pre) = profile.pre_score.iter().find(|p| p.name == entry.name) else {
+        let Some(pre) = profile.pre_score.iter().position(|p| p.name == entry.name) else {
             return Ok(None);
         };
-        pre.calls.count();
-        let answer = guarded(entry.name, || pre.plugin.pre_score(cycle, state, candidates))?;
-        if answer == PreScoreAnswer::Skip {
+        timing.turn(Point::PreScore);
+        let answer = pre_score_at(profile, pre, cycle, state, candidates, timing);
+        timing.turn(Point::Score);
+        if answer? == PreScoreAnswer::Skip {
             return Ok(None);
         }
-        let score = |node| raw_of(entry, cycle, state, node).map(|s| (node, s));
+        let score = |node| {
+            let ask = || raw_of(entry, cycle, state, node);
+            let raw = timing.call(Point::Score, at, ask)?;
+            timing = timing.unsampled();
+            Ok((node, raw))
+        };
         candidates.iter().map(score).collect::<Result<Vec<_>, Text>>().map(Some)
     }
 
@@ -245,6 +268,7 @@ impl Scores {
         state: &mut CycleState,
         candidates: &NodeSet,
         count: usize,
+        timing: Timing<'_>,
     ) -> Result<Vec<NodeScores>, Text> {
         let mut parts: Vec<(&'static str, Vec<i64>)> = Vec::new();
         for at in &self.summed {
@@ -259,7 +283,8 @@ impl Scores {
             parts.push((name, weigh(profile, column.at, cycle, state, scores)?));
         }
         for at in &self.fresh {
-            if let Some(scores) = self.fresh_scores(profile, *at, cycle, state, candidates)? {
+            let scores = self.fresh_scores(profile, *at, cycle, state, candidates, timing)?;
+            if let Some(scores) = scores {
                 let name = profile.score[*at].name;
                 parts.push((name, weigh(profile, *at, cycle, state, scores)?));
             }
@@ -338,6 +363,20 @@ fn to_max(scores: &mut [(NodeIdx, i64)], reversed: bool) {
         let part = if max == 0 { 0 } else { SCORE_MAX * *score / max };
         *score = if reversed { SCORE_MAX - part } else { part };
     }
+}
+
+fn pre_score_at(
+    profile: &Profile,
+    at: usize,
+    cycle: Cycle<'_>,
+    state: &mut CycleState,
+    candidates: &NodeSet,
+    timing: Timing<'_>,
+) -> Result<PreScoreAnswer, Text> {
+    let entry = &profile.pre_score[at];
+    entry.calls.count();
+    let ask = || guarded(entry.name, || entry.plugin.pre_score(cycle, state, candidates));
+    timing.call(Point::PreScore, at, ask)
 }
 
 fn raw_of(

@@ -17,6 +17,7 @@ use super::plans::Plans;
 use super::report::ReportLevel;
 use super::settle::Settlements;
 use super::tell::Tells;
+use super::timing::{NoStopwatch, Sampling, Stopwatch};
 
 /// A gate that holds pods of every profile.
 #[derive(Clone)]
@@ -100,6 +101,8 @@ pub struct Setup {
     pub watches: Vec<Text>,
     /// What waits when one of them loses its place later on.
     pub dependence: Arc<dyn Dependence>,
+    /// Hears how long extension points take; nothing is decided by it.
+    pub stopwatch: Arc<dyn Stopwatch>,
     /// The planted bug that is switched on; without the feature it has no effect.
     pub bug: Option<Text>,
 }
@@ -117,6 +120,7 @@ impl Default for Setup {
             percentage_of_nodes_to_score: 0,
             watches: Vec::new(),
             dependence: Arc::new(OnEverything),
+            stopwatch: Arc::new(NoStopwatch),
             bug: None,
         }
     }
@@ -159,6 +163,9 @@ impl Engine {
             next_id: 0,
             out: VecDeque::new(),
             measures: Measures::default(),
+            attempts_timed: Sampling::default(),
+            gatings_timed: Sampling::default(),
+            changes_timed: Sampling::default(),
             setup,
         }
     }

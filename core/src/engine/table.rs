@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::framework::{
-    Cycle, CycleState, Filter, NodeSet, Normalize, PreFilterAnswer, Profile, Reads, Verdict,
+    Cycle, CycleState, Filter, NodeSet, Normalize, Point, PreFilterAnswer, Profile, Reads, Verdict,
 };
 use crate::snapshot::{Cluster, IndexRef, NodeIdx, Version};
 
@@ -12,6 +12,7 @@ use super::budget::Budget;
 use super::guard::guarded;
 use super::judge::{Shape, filter_at, shape_of};
 use super::only::Only;
+use super::timing::{Coded, Timing};
 
 /// Index into [`Table::answers`]; 0 is Fit.
 type AnswerId = u16;
@@ -21,6 +22,9 @@ const NO_NODE: AnswerId = AnswerId::MAX;
 const ANSWERS_MAX: usize = AnswerId::MAX as usize - 1;
 /// Stands for a filter's index in answers of PreFilter plugins that restricted the nodes.
 const BY_PRE_FILTER: usize = usize::MAX;
+/// Nodes that are filtered before those that passed are scored: filtering and scoring are timed
+/// apart, and a reading of the clock costs about a plugin's call.
+const NODES_A_TURN: usize = 128;
 
 pub(crate) struct Table {
     pub(crate) state: CycleState,
@@ -67,22 +71,26 @@ pub(crate) enum Unready {
 
 impl Table {
     /// Runs PreFilter and lays the table out; nothing is known of any node yet.
-    pub(crate) fn new(profile: &Profile, cycle: Cycle<'_>) -> Result<Table, Unready> {
+    pub(crate) fn new(
+        profile: &Profile,
+        cycle: Cycle<'_>,
+        timing: Timing<'_>,
+    ) -> Result<Table, Unready> {
+        timing.turn(Point::PreFilter);
         let mut state = CycleState::default();
         let mut only = Only::default();
         let mut skipped = Vec::new();
-        for entry in &profile.pre_filter {
-            entry.calls.count();
-            let answer = guarded(entry.name, || entry.plugin.pre_filter(cycle, &mut state));
-            match shape_of(answer) {
-                Ok(Shape::Skip) => skipped.push(entry.name),
-                Ok(Shape::Continue) => {}
-                Ok(Shape::Only(nodes)) => only.restrict(entry.name, nodes),
-                Err(answer) => return Err(Unready::Rejected { plugin: entry.name, answer }),
+        for at in 0..profile.pre_filter.len() {
+            let name = profile.pre_filter[at].name;
+            match pre_filter_at(profile, at, cycle, &mut state, timing)? {
+                Shape::Skip => skipped.push(name),
+                Shape::Continue => {}
+                Shape::Only(nodes) => only.restrict(name, nodes),
             }
         }
+        timing.turn(Point::PreScore);
         let mut table = Table {
-            scores: super::scores::Scores::new(profile, cycle, &mut state),
+            scores: super::scores::Scores::new(profile, cycle, &mut state, timing),
             state,
             narrow: Vec::new(),
             wide: Vec::new(),
@@ -97,6 +105,7 @@ impl Table {
             looked: NodeSet::default(),
         };
         table.scores.begin(profile, cycle);
+        timing.turn(Point::Filter);
         table.split_filters(profile, cycle, &skipped);
         table.note_dependencies(profile, cycle);
         Ok(table)
@@ -150,20 +159,30 @@ impl Table {
         profile: &Profile,
         cycle: Cycle<'_>,
         budget: &mut Budget,
+        timing: Timing<'_>,
     ) -> Result<(), Unready> {
-        if self.dependencies_moved(profile, cycle)? {
-            *self = Table::new(profile, cycle)?;
+        if self.dependencies_moved(profile, cycle, timing)? {
+            *self = Table::new(profile, cycle, timing)?;
         }
-        self.refresh_narrow(profile, cycle, budget)?;
-        self.refresh_wide(profile, cycle, budget);
-        self.scores.refresh(profile, cycle, &self.state, budget);
+        timing.turn(Point::Filter);
+        self.refresh_narrow(profile, cycle, budget, timing)?;
+        self.refresh_wide(profile, cycle, budget, timing);
+        if !self.fit.is_empty() {
+            timing.turn(Point::Score);
+        }
+        self.scores.refresh(profile, cycle, &self.state, budget, timing);
         self.looked = NodeSet::default();
         Ok(())
     }
 
     /// Runs PreFilter again for plugins whose indexes moved. Returns whether an answer changed so
     /// that the table must be laid out anew.
-    fn dependencies_moved(&mut self, profile: &Profile, cycle: Cycle<'_>) -> Result<bool, Unready> {
+    fn dependencies_moved(
+        &mut self,
+        profile: &Profile,
+        cycle: Cycle<'_>,
+        timing: Timing<'_>,
+    ) -> Result<bool, Unready> {
         for dep in &mut self.deps {
             let now = versions(cycle.cluster, &dep.reads.indexes);
             if now == dep.versions {
@@ -173,18 +192,16 @@ impl Table {
             for wide in &mut self.wide {
                 wide.stale |= profile.filter[wide.at].name == dep.plugin;
             }
-            let Some(entry) = profile.pre_filter.iter().find(|e| e.name == dep.plugin) else {
+            let Some(at) = profile.pre_filter.iter().position(|e| e.name == dep.plugin) else {
                 continue;
             };
-            entry.calls.count();
-            let answer = guarded(entry.name, || entry.plugin.pre_filter(cycle, &mut self.state));
+            let shape = pre_filter_at(profile, at, cycle, &mut self.state, timing)?;
             let was_run = self.narrow.iter().chain(self.wide.iter().map(|w| &w.at));
             let was_run = was_run.copied().any(|at| profile.filter[at].name == dep.plugin);
-            match shape_of(answer) {
-                Ok(Shape::Continue) if was_run && !self.only.names(dep.plugin) => {}
-                Ok(Shape::Skip) if !was_run => {}
-                Ok(_) => return Ok(true),
-                Err(answer) => return Err(Unready::Rejected { plugin: entry.name, answer }),
+            match shape {
+                Shape::Continue if was_run && !self.only.names(dep.plugin) => {}
+                Shape::Skip if !was_run => {}
+                Shape::Continue | Shape::Skip | Shape::Only(_) => return Ok(true),
             }
         }
         Ok(false)
@@ -197,6 +214,7 @@ impl Table {
         profile: &Profile,
         cycle: Cycle<'_>,
         budget: &mut Budget,
+        timing: Timing<'_>,
     ) -> Result<(), Unready> {
         let nodes = cycle.cluster.nodes();
         self.grow(nodes.capacity());
@@ -206,13 +224,27 @@ impl Table {
         }
         self.read_to = Some(nodes.log_end());
         let pending: Vec<NodeIdx> = self.pending.iter().collect();
-        for node in pending {
-            if !budget.left() {
+        let (mut filtering, mut scoring) = (timing, timing);
+        for nodes in pending.chunks(NODES_A_TURN) {
+            timing.turn(Point::Filter);
+            let mut n_looked = 0;
+            while n_looked < nodes.len() && budget.left() {
+                self.filter(profile, cycle, nodes[n_looked], budget, filtering);
+                filtering = filtering.unsampled();
+                n_looked += 1;
+            }
+            let narrow = &self.narrow_answers;
+            let passed = nodes[..n_looked].iter().filter(|node| narrow[node.at()] == FIT);
+            for (at, node) in passed.enumerate() {
+                if at == 0 {
+                    timing.turn(Point::Score);
+                }
+                self.scores.look_at(profile, cycle, &self.state, *node, budget, scoring);
+                scoring = scoring.unsampled();
+            }
+            if n_looked < nodes.len() {
                 return Err(Unready::Paused);
             }
-            self.look_at(profile, cycle, node, budget);
-            self.pending.remove(node);
-            self.looked.insert(node);
         }
         Ok(())
     }
@@ -225,19 +257,27 @@ impl Table {
         self.scores.grow(capacity);
     }
 
-    fn look_at(&mut self, profile: &Profile, cycle: Cycle<'_>, node: NodeIdx, budget: &mut Budget) {
+    fn filter(
+        &mut self,
+        profile: &Profile,
+        cycle: Cycle<'_>,
+        node: NodeIdx,
+        budget: &mut Budget,
+        timing: Timing<'_>,
+    ) {
         let answer = if cycle.cluster.nodes().node(node).is_none() {
             NO_NODE
         } else {
-            self.narrow_answer(profile, cycle, node, budget)
+            self.narrow_answer(profile, cycle, node, budget, timing)
         };
         self.narrow_answers[node.at()] = answer;
         if answer == FIT {
-            self.scores.look_at(profile, cycle, &self.state, node, budget);
             self.fit.insert(node);
         } else {
             self.fit.remove(node);
         }
+        self.pending.remove(node);
+        self.looked.insert(node);
     }
 
     fn narrow_answer(
@@ -246,6 +286,7 @@ impl Table {
         cycle: Cycle<'_>,
         node: NodeIdx,
         budget: &mut Budget,
+        timing: Timing<'_>,
     ) -> AnswerId {
         if let Some(reason) = self.only.excludes(node) {
             return self.answer_id(BY_PRE_FILTER, Verdict::Unresolvable(reason));
@@ -253,7 +294,8 @@ impl Table {
         for at in 0..self.narrow.len() {
             let at = self.narrow[at];
             budget.spend(1);
-            let verdict = filter_at(profile, at, cycle, &self.state, node);
+            let ask = || filter_at(profile, at, cycle, &self.state, node);
+            let verdict = timing.call(Point::Filter, at, ask);
             if !verdict.fits() {
                 return self.answer_id(at, verdict);
             }
@@ -276,16 +318,23 @@ impl Table {
         id
     }
 
-    fn refresh_wide(&mut self, profile: &Profile, cycle: Cycle<'_>, budget: &mut Budget) {
-        if self.wide.iter().any(|wide| wide.stale) {
-            for at in 0..self.narrow_answers.len() {
-                self.look_wide(profile, cycle, NodeIdx(at as u32), budget);
-            }
-        } else if !self.wide.is_empty() {
-            let looked: Vec<NodeIdx> = self.looked.iter().collect();
-            for node in looked {
-                self.look_wide(profile, cycle, node, budget);
-            }
+    fn refresh_wide(
+        &mut self,
+        profile: &Profile,
+        cycle: Cycle<'_>,
+        budget: &mut Budget,
+        mut timing: Timing<'_>,
+    ) {
+        if self.wide.is_empty() {
+            return;
+        }
+        timing.turn(Point::Filter);
+        let stale = self.wide.iter().any(|wide| wide.stale);
+        let all = || (0..self.narrow_answers.len()).map(|at| NodeIdx(at as u32)).collect();
+        let nodes: Vec<NodeIdx> = if stale { all() } else { self.looked.iter().collect() };
+        for node in nodes {
+            self.look_wide(profile, cycle, node, budget, timing);
+            timing = timing.unsampled();
         }
         self.wide.iter_mut().for_each(|wide| wide.stale = false);
     }
@@ -296,6 +345,7 @@ impl Table {
         cycle: Cycle<'_>,
         node: NodeIdx,
         budget: &mut Budget,
+        timing: Timing<'_>,
     ) {
         let narrow = self.narrow_answers[node.at()];
         // Filters after the one that turned the node away are not asked.
@@ -316,7 +366,8 @@ impl Table {
             }
             if stale || touched {
                 budget.spend(1);
-                let verdict = filter_at(profile, filter, cycle, &self.state, node);
+                let ask = || filter_at(profile, filter, cycle, &self.state, node);
+                let verdict = timing.call(Point::Filter, filter, ask);
                 let id = if verdict.fits() { FIT } else { self.answer_id(filter, verdict) };
                 self.wide[at].answers[node.at()] = id;
             }
@@ -381,6 +432,22 @@ impl Table {
         let answers = self.answers.len() * 256;
         nodes * size_of::<AnswerId>() + wide + 3 * nodes / 8 + answers + self.scores.bytes() + 512
     }
+}
+
+fn pre_filter_at(
+    profile: &Profile,
+    at: usize,
+    cycle: Cycle<'_>,
+    state: &mut CycleState,
+    timing: Timing<'_>,
+) -> Result<Shape, Unready> {
+    let entry = &profile.pre_filter[at];
+    entry.calls.count();
+    let ask = || guarded(entry.name, || entry.plugin.pre_filter(cycle, state));
+    shape_of(timing.call(Point::PreFilter, at, ask)).map_err(|answer| {
+        timing.went(Point::PreFilter, answer.code());
+        Unready::Rejected { plugin: entry.name, answer }
+    })
 }
 
 fn filter_name(profile: &Profile, at: usize) -> &'static str {

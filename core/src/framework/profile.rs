@@ -133,6 +133,30 @@ impl Profile {
             .chain(of("Score", &self.score))
     }
 
+    /// Returns the names of the plugins that run at a point, in order.
+    pub fn names_at(&self, point: Point) -> Vec<&'static str> {
+        fn of<T: ?Sized>(entries: &[Entry<T>]) -> Vec<&'static str> {
+            entries.iter().map(|entry| entry.name).collect()
+        }
+        match point {
+            Point::PreEnqueue => of(&self.pre_enqueue),
+            Point::QueueSort => of(&self.queue_sort),
+            Point::PreFilter => of(&self.pre_filter),
+            Point::Filter => of(&self.filter),
+            Point::PostFilter => of(&self.post_filter),
+            Point::PreScore => of(&self.pre_score),
+            Point::Score => of(&self.score),
+            Point::Reserve => of(&self.reserve),
+            Point::Permit => of(&self.permit),
+            Point::PreBind => of(&self.pre_bind),
+            Point::Bind => of(&self.bind),
+            Point::PostBind => of(&self.post_bind),
+            Point::PlacementGenerate => of(&self.placement_generate),
+            Point::PlacementScore => of(&self.placement_score),
+            Point::PodGroupPostFilter => of(&self.pod_group_post_filter),
+        }
+    }
+
     pub fn runs(&self, name: &str) -> bool {
         let (filters, gates) = (&self.filter, &self.pre_enqueue);
         filters.iter().any(|e| e.name == name)

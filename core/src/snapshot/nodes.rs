@@ -48,7 +48,7 @@ pub struct Nodes {
     slots: Vec<NodeSlot>,
     by_name: BTreeMap<Text, NodeIdx>,
     free: Vec<NodeIdx>,
-    resources: BTreeMap<Text, ResourceId>,
+    pub(super) resources: BTreeMap<Text, ResourceId>,
     allocatable: Vec<Vec<i64>>,
     requested: Vec<Vec<i64>>,
     nonzero_cpu_milli: Vec<i64>,

@@ -7,7 +7,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::node::TaintEffect;
-use super::{ImageId, LabelSelector, Labels, NodeSelector, NodeTerm, PodRequests, Text, Timestamp};
+use super::{
+    ImageId, LabelSelector, Labels, NodeSelector, NodeTerm, PodRequests, Resources, Text, Timestamp,
+};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PodUid(pub Text);
@@ -84,6 +86,8 @@ pub struct Pod {
     pub terminating: bool,
     /// What it takes on its node; differs from `spec.requests` while it is resized in place.
     pub usage: Arc<PodRequests>,
+    /// The limits of its containers together; nothing is decided by them.
+    pub limits: Arc<Resources>,
     pub unscheduled: Option<Condition>,
     pub owner: Option<Owner>,
     /// `spec.schedulingGroup.podGroupName`.
