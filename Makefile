@@ -6,18 +6,28 @@
 #   make check           formatting, lints, house rules
 #   make seeds N=20000   more simulated seeds with faults (FROM=n begins at seed n)
 #   make bench           benchmarks
+#   make bench-live      Berth, a bare client and kube-scheduler side by side on a real control plane (LOADS=…, ROUNDS=5)
+#   make prometheus      fetches Debian's prometheus, without installing it, for the test that scrapes
+#   make side-by-side    kube-scheduler and Berth asked the same, a line for each answer
+#   make campaign        faults on a real control plane, into docs/faults.tsv (ROWS=F14,F15 COUNT=30 SCHEDULER=berth); no row is all
+#   make campaign-share  the same, as much of it as `make test` plays
 #   make golden          rewrites expected texts; read the diff
 #   make stand           builds etcd, kube-apiserver and kube-scheduler, and runs the first two
 #   make doc             the API documentation
+#   make image-binary    the static binary that goes into the image, checked
 #   make judge           the scenarios by ../shared's own judge, offline; judge-live: on a server
 
-.PHONY: demo test check bench seeds stand doc golden build-all unit planted judge judge-live
+.PHONY: demo test check bench bench-live seeds stand doc golden build-all unit planted judge judge-live image-binary prometheus side-by-side campaign campaign-share
 
 CARGO ?= cargo
 N ?= 2000
 FROM ?= 0
 # Where cargo puts what it builds.
 BIN = $${CARGO_TARGET_DIR:-target}/debug
+RELEASE = $${CARGO_TARGET_DIR:-target}/release
+ROUNDS ?= 5
+COUNT ?= 30
+SCHEDULER ?= berth
 
 define need
 @command -v $(1) >/dev/null 2>&1 || { echo "$(2)" >&2; exit 1; }
@@ -41,7 +51,7 @@ ifneq ($(DEMO),offline)
 	@target/debug/examples/demo
 endif
 
-test: check build-all unit planted judge judge-live
+test: check build-all prometheus unit planted campaign-share judge judge-live image-binary
 
 # Two builds at once: Go's, of the control plane, and Rust's.
 build-all:
@@ -52,6 +62,15 @@ build-all:
 
 unit:
 	$(CARGO) test --workspace
+
+# Where it can't be fetched, the test says that it is skipped.
+prometheus:
+	@tests/tools/prometheus.sh $${CARGO_TARGET_DIR:-target}/prometheus || [ $$? -eq 3 ]
+
+side-by-side:
+	$(needs_cargo)
+	$(needs_go)
+	$(CARGO) test --package berth --test it side_by_side -- --nocapture
 
 # The known-bad variants must be convicted; they sit behind a feature, so this builds core anew.
 planted:
@@ -67,9 +86,28 @@ bench:
 	$(needs_cargo)
 	$(CARGO) bench
 
+# With the release profile on both sides, which takes some minutes to build. Rounds that docs/bench-live.tsv has are not played again.
+bench-live:
+	$(needs_cargo)
+	$(needs_go)
+	$(CARGO) build --release --package berth --package berth-bench-live --bins
+	$(RELEASE)/berth-bench-live --berth $(RELEASE)/berth --rounds $(ROUNDS) $(if $(LOADS),--loads $(LOADS))
+
+# Goes on where the table ends, row by row, for this commit.
+campaign:
+	$(needs_cargo)
+	$(needs_go)
+	$(CARGO) build --package berth --package berth-faults --bins
+	$(BIN)/campaign $(if $(ROWS),--rows $(ROWS)) --count $(COUNT) --scheduler $(SCHEDULER) --out docs/faults.tsv
+
+campaign-share:
+	$(needs_cargo)
+	$(CARGO) build --package berth --package berth-faults --bins
+	$(BIN)/campaign --share
+
 seeds:
 	$(needs_cargo)
-	$(CARGO) run --release --package berth-sim --example seeds -- --count $(N) --start $(FROM)
+	$(CARGO) run --profile bench --package berth-sim --example seeds -- --count $(N) --start $(FROM)
 
 golden:
 	$(needs_cargo)
@@ -85,7 +123,14 @@ doc:
 	$(needs_cargo)
 	$(CARGO) doc --workspace --no-deps
 
-# The second, independent judge of the scenarios, where ../shared is there.
+# One release build, with what Dockerfile runs.
+image-binary:
+	$(needs_cargo)
+	image/build.sh
+
+# The second, independent judge of the scenarios, where ../shared is there. On the server Berth has
+# the rights of its manifests and no more: whatever it is refused fails the run.
+BERTH_USER = system:serviceaccount:berth-system:berth
 RUNNER = ../shared/tools/scenarios.py
 JUDGED = $(patsubst tests/scenarios/%.yaml,--only %,$(wildcard tests/scenarios/*.yaml))
 
@@ -108,6 +153,7 @@ judge-live: target/judge/bin/python
 	$(needs_cargo)
 	$(needs_go)
 	@$(CARGO) build --quiet -p berth -p berth-stand --bins
-	@$(BIN)/stand exec --all-groups -- sh -c 'target/judge/bin/python $(RUNNER) --live \
-		--kubeconfig "$$KUBECONFIG" --scheduler "$(BIN)/berth run --secure-port=0 --config {config}" $(JUDGED)'
+	@$(BIN)/stand exec --all-groups --rbac-manifests manifests/second --as $(BERTH_USER) -- \
+		sh -c 'target/judge/bin/python $(RUNNER) --live --kubeconfig "$$KUBECONFIG" \
+		--scheduler "tests/scenarios/as.sh $(BIN)/berth {config}" $(JUDGED)'
 endif

@@ -9,10 +9,12 @@ use criterion::{Criterion, criterion_group, criterion_main};
 
 use berth::gates::Gates;
 use berth::observe::metrics::Metrics;
+use berth_core::engine::{Engine, Setup};
 use berth_core::snapshot::{Cluster, ClusterEvent, NodeIdx, Overlay};
 use berth_core::types::Text;
 
-use support::{Mix, gpu_node, pod, schedule, with_nodes};
+use rustix::time::{ClockId, clock_gettime};
+use support::{Mix, gpu_node, pod, remove, schedule, with_nodes_and};
 
 const NODES: usize = 5_000;
 const PODS: usize = 30_000;
@@ -65,9 +67,12 @@ fn bench(criterion: &mut Criterion) {
 
 /// `/metrics` as it is after some scheduling, the feature gates among it.
 fn render(criterion: &mut Criterion) {
-    let mut engine = with_nodes(NODES);
-    schedule(&mut engine, &Mix::OneClass, 0, 1000);
     let metrics = Metrics::default();
+    let mut engine = with_nodes_and(NODES, |profiles| Setup {
+        stopwatch: metrics.stopwatch(profiles),
+        ..Setup::default()
+    });
+    schedule(&mut engine, &Mix::OneClass, 0, 1000);
     let gates = Gates::default();
     metrics.set_features(gates.iter().map(|(gate, on)| (gate.name, gate.stage.label(), on)));
     metrics.recorder(|| {}).between_polls(&engine);
@@ -76,5 +81,54 @@ fn render(criterion: &mut Criterion) {
     });
 }
 
-criterion_group!(benches, bench, render);
+/// What the stopwatch adds to a decision of the openb mix: batches with and without take turns, and
+/// the median of their ratios counts, in CPU time of this thread.
+fn stopwatch(_: &mut Criterion) {
+    let Some(mix) = Mix::openb() else { return };
+    for nodes in [1_000, NODES] {
+        let batch = (nodes / 2).min(2_000);
+        let metrics = Metrics::default();
+        let mut plain = with_nodes_and(nodes, |_| Setup::default());
+        let mut timed = with_nodes_and(nodes, |profiles| Setup {
+            stopwatch: metrics.stopwatch(profiles),
+            ..Setup::default()
+        });
+        let mut ratios: Vec<f64> = (0..ROUNDS)
+            .map(|round| {
+                let first = round * batch;
+                let (without, with) = (
+                    cpu_of(&mut plain, &mix, first, batch),
+                    cpu_of(&mut timed, &mix, first, batch),
+                );
+                with / without
+            })
+            .collect();
+        ratios.sort_by(f64::total_cmp);
+        let (low, median, high) = (ratios[ROUNDS / 4], ratios[ROUNDS / 2], ratios[ROUNDS * 3 / 4]);
+        let percent = |ratio: f64| (ratio - 1.0) * 100.0;
+        println!(
+            "stopwatch/openb at {nodes} nodes: {:+.2} % ({:+.2} % to {:+.2} %)",
+            percent(median),
+            percent(low),
+            percent(high)
+        );
+    }
+}
+
+const ROUNDS: usize = 41;
+
+/// Schedules a batch, takes it off again, and returns the seconds that scheduling took.
+fn cpu_of(engine: &mut Engine, mix: &Mix, first: usize, batch: usize) -> f64 {
+    let now = || {
+        let time = clock_gettime(ClockId::ThreadCPUTime);
+        time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+    };
+    let begun = now();
+    assert_eq!(schedule(engine, mix, first, batch), batch, "a pod found no place");
+    let took = now() - begun;
+    remove(engine, first, batch);
+    took
+}
+
+criterion_group!(benches, bench, render, stopwatch);
 criterion_main!(benches);

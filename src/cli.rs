@@ -165,6 +165,7 @@ fn write_config(options: &Options, path: &Path) -> Result<(), String> {
 
 fn metrics(options: &Options) -> Metrics {
     let metrics = Metrics::default();
+    metrics.disable(options.metrics.disabled.iter().cloned());
     let gates = options.gates.iter();
     metrics.set_features(gates.map(|(gate, on)| (gate.name, gate.stage.label(), on)));
     metrics

@@ -1,6 +1,7 @@
 //! The log: text or JSON, and how much of it.
 
 use std::io;
+use std::sync::OnceLock;
 
 use tracing::Level;
 use tracing_subscriber::EnvFilter;
@@ -23,15 +24,36 @@ fn start_with<W>(options: &LogOptions, writer: W)
 where
     W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
 {
-    let builder = tracing_subscriber::fmt()
-        .with_env_filter(EnvFilter::new(filter(options.verbosity)))
-        .with_writer(writer)
-        .with_ansi(false);
-    // Fails only if a logger was set before, which then serves as well.
-    let _ = match options.format {
-        LogFormat::Text => builder.try_init(),
-        LogFormat::Json => builder.json().flatten_event(true).try_init(),
-    };
+    let filter = EnvFilter::new(filter(options.verbosity));
+    let builder = tracing_subscriber::fmt().with_writer(writer).with_ansi(false);
+    // Both fail only if a logger was set before, which then serves as well.
+    match options.format {
+        LogFormat::Text => {
+            let builder = builder.with_env_filter(filter).with_filter_reloading();
+            let handle = builder.reload_handle();
+            if builder.try_init().is_ok() {
+                let _ = RELOAD.set(Box::new(move |filter| handle.reload(filter).is_ok()));
+            }
+        }
+        LogFormat::Json => {
+            let builder = builder.json().flatten_event(true);
+            let builder = builder.with_env_filter(filter).with_filter_reloading();
+            let handle = builder.reload_handle();
+            if builder.try_init().is_ok() {
+                let _ = RELOAD.set(Box::new(move |filter| handle.reload(filter).is_ok()));
+            }
+        }
+    }
+}
+
+/// Puts another filter in place, and tells whether that was possible.
+type Reload = dyn Fn(EnvFilter) -> bool + Send + Sync;
+
+static RELOAD: OnceLock<Box<Reload>> = OnceLock::new();
+
+/// Sets klog's level while running; tells whether there is a log that it could be set of.
+pub fn set_verbosity(verbosity: u32) -> bool {
+    RELOAD.get().is_some_and(|reload| reload(EnvFilter::new(filter(verbosity))))
 }
 
 /// Maps klog's levels: 0–2 what an operator needs, 3 what becomes of each pod, 4 and 5 how, 6 and

@@ -17,9 +17,16 @@ pub(crate) const SCHEDULER: &str = "default-scheduler";
 const ZONE: &str = "topology.kubernetes.io/zone";
 
 pub(crate) fn engine() -> Engine {
+    engine_with(|_| Setup::default())
+}
+
+/// Makes an engine of the setup that fits its profiles.
+fn engine_with(setup: impl FnOnce(&[Profile]) -> Setup) -> Engine {
     let spec = ProfileSpec::default_named(SCHEDULER, false);
     let profile = Profile::build(&spec, berth_plugins::registry()).expect("the default profile");
-    Engine::new(vec![profile], Setup::default())
+    let profiles = vec![profile];
+    let setup = setup(&profiles);
+    Engine::new(profiles, setup)
 }
 
 /// Nodes of 128 cores (the largest openb pod asks for 120), 1 TiB and 8 GPUs; 40 labels each, 3
@@ -57,7 +64,11 @@ pub(crate) fn gpu_node(at: usize) -> Node {
 }
 
 pub(crate) fn with_nodes(count: usize) -> Engine {
-    let mut engine = engine();
+    with_nodes_and(count, |_| Setup::default())
+}
+
+pub(crate) fn with_nodes_and(count: usize, setup: impl FnOnce(&[Profile]) -> Setup) -> Engine {
+    let mut engine = engine_with(setup);
     for at in 0..count {
         let event = ClusterEvent::NodeApplied(gpu_node(at));
         engine.handle(Input::Cluster(event), Timestamp(0));

@@ -80,7 +80,8 @@ impl DeprecatedFlags {
         }
         if self.profiling == Some(true) || self.contention_profiling == Some(true) {
             notes.push(
-                "--profiling, --contention-profiling: no effect, no profiler is built in; use perf"
+                "--profiling, --contention-profiling: no profiler is built in, /debug/pprof is \
+                 not served (use perf); --profiling serves /debug/flags/v"
                     .to_owned(),
             );
         }

@@ -79,15 +79,33 @@ impl Options {
         self.shown.clone()
     }
 
-    /// Flags of the server that Berth's can't follow. Whoever builds one drops its line.
+    /// Says of each setting that Berth can't follow, where it is not the default, why not.
     fn note_what_has_no_effect(&self, notes: &mut Vec<String>) {
-        let sharing = self.serving.permit_address_sharing;
+        let client = &self.configuration.client_connection;
+        let is_json = |list: &str| list.is_empty() || list.contains("json");
+        let default = config::ClientConnection::default().content_type;
+        let content = !is_json(&client.content_type) && client.content_type != default;
+        let labels = !self.metrics.allow_labels.is_empty();
+        let manifest = self.metrics.allow_labels_manifest.is_some();
+        let served = "labels are served as they are; how many values they have is bounded";
         let idle = [
-            ("permit-address-sharing", sharing, "the system's default stays"),
-            ("show-hidden-metrics-for-version", self.metrics.show_hidden, "no metric is hidden"),
+            (
+                "--permit-address-sharing",
+                self.serving.permit_address_sharing,
+                "SO_REUSEADDR is always set, as Go does",
+            ),
+            ("--show-hidden-metrics-for-version", self.metrics.show_hidden, "no metric is hidden"),
+            ("--allow-metric-labels", labels, served),
+            ("--allow-metric-labels-manifest", manifest, served),
+            ("clientConnection.contentType", content, "Berth always sends JSON"),
+            (
+                "clientConnection.acceptContentTypes",
+                !is_json(&client.accept_content_types),
+                "Berth always asks for JSON",
+            ),
         ];
-        for (flag, _, why) in idle.iter().filter(|(_, given, _)| *given) {
-            notes.push(format!("--{flag}: no effect, {why}"));
+        for (setting, _, why) in idle.iter().filter(|(_, given, _)| *given) {
+            notes.push(format!("{setting}: no effect, {why}"));
         }
     }
 }

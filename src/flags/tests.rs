@@ -124,7 +124,7 @@ fn serving_flags_are_checked() {
         o.notes,
         [
             "--tls-cipher-suites: not served: TLS_RSA_WITH_RC4_128_SHA",
-            "--permit-address-sharing: no effect, the system's default stays",
+            "--permit-address-sharing: no effect, SO_REUSEADDR is always set, as Go does",
         ]
     );
     refused(&["--secure-port=70000"], "--secure-port 70000 must be between 0 and 65535");

@@ -1,24 +1,29 @@
 //! The connection to the API server: where it is, who we are, and requests without retries.
 //!
-//! kube's own client stack would send a POST again by itself, open connections without a limit and
-//! name no User-Agent; so the stack is put together here.
+//! kube's own client stack would send a POST again by itself, open connections without a limit,
+//! name no User-Agent and hand each request through two more tasks; so the stack is put together
+//! here.
 
 use std::error::Error;
 use std::path::PathBuf;
 use std::sync::Once;
 use std::time::{Duration, Instant};
 
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
 use http_body_util::BodyExt;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::TokioExecutor;
-use kube::client::{Body, ClientBuilder, ConfigExt};
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use hyper::body::Bytes;
+use hyper::rt::{Read, Write};
+use hyper_util::client::legacy::connect::{Connection as Connected, HttpConnector};
+use kube::client::{Body, ConfigExt};
 use serde::Deserialize;
-use tower::{BoxError, ServiceExt};
+use tower::util::BoxCloneSyncService;
+use tower::{BoxError, Layer, Service, ServiceExt};
 
+use super::credentials::Connection;
+use super::credentials::proxy::Proxy;
 use super::lease::Leadership;
 use super::lease::gate::{Closed, Gated, Pass};
+use super::pool::{Answered, Pool, PoolError};
 use crate::observe::metrics::{Metrics, Requested};
 
 /// Bytes that stay unacknowledged so long end the connection, also one that was closed meanwhile:
@@ -26,11 +31,9 @@ use crate::observe::metrics::{Metrics, Requested};
 const TCP_GIVE_UP: Duration = Duration::from_secs(5);
 const KEEPALIVE: Duration = Duration::from_secs(30);
 const CONNECT: Duration = Duration::from_secs(10);
-/// Idle connections kept for the next burst.
-const POOL_IDLE_MAX: usize = 64;
 
 /// Where the API server is and who we are there.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Target {
     /// None: the pod's own service account.
     pub kubeconfig: Option<PathBuf>,
@@ -47,7 +50,7 @@ pub enum ConnectError {
     NotInCluster(String),
     #[error("server address {url:?}: {problem}")]
     Address { url: String, problem: String },
-    #[error("proxy-url {0:?} is not supported")]
+    #[error("proxy-url {0:?}: only http:// and socks5:// are supported")]
     Proxy(String),
     #[error("credentials for {server}: {problem}")]
     Credentials { server: String, problem: String },
@@ -79,7 +82,7 @@ impl SendError {
 pub struct Answer {
     pub status: StatusCode,
     pub headers: HeaderMap,
-    pub body: Vec<u8>,
+    pub body: Bytes,
 }
 
 /// What the server says of a request that failed.
@@ -133,7 +136,7 @@ impl Call {
 /// A connection pool. Clones share it. Nothing is sent twice, and nobody waits for a rate limit.
 #[derive(Clone)]
 pub struct Api {
-    client: kube::Client,
+    connection: Connection,
     server: String,
     gate: Option<Leadership>,
     metrics: Metrics,
@@ -150,13 +153,17 @@ impl Api {
             // Fails only if somebody installed one before, which serves as well.
             let _ = rustls::crypto::ring::default_provider().install_default();
         });
-        let config = config(target).await?;
-        let server = server_name(&config.cluster_url);
-        let client = stack(&config).map_err(|problem| ConnectError::Credentials {
-            server: server.clone(),
-            problem: with_sources(&problem),
-        })?;
-        Ok(Api { client, server, gate: None, metrics: Metrics::default() })
+        let connection = Connection::new(target).await?;
+        let server = connection.server().to_owned();
+        Ok(Api { connection, server, gate: None, metrics: Metrics::default() })
+    }
+
+    /// Returns a pool of its own with the same credentials, for a client of this name.
+    ///
+    /// # Errors
+    /// As [`Api::new`].
+    pub fn another(&self, part: &str) -> Result<Api, ConnectError> {
+        Ok(Api { connection: self.connection.another(part)?, ..self.clone() })
     }
 
     /// Returns the same pool, counting its requests there.
@@ -193,11 +200,11 @@ impl Api {
     ///
     /// # Errors
     /// [`SendError`], by whether the server can have seen the request.
-    pub async fn stream(&self, call: &Call) -> Result<Response<Body>, SendError> {
+    pub async fn stream(&self, call: &Call) -> Result<Response<Answered>, SendError> {
         self.send(call, None).await
     }
 
-    async fn send(&self, call: &Call, pass: Option<Pass>) -> Result<Response<Body>, SendError> {
+    async fn send(&self, call: &Call, pass: Option<Pass>) -> Result<Response<Answered>, SendError> {
         let mut request = Request::builder()
             .method(&call.method)
             .uri(&call.path)
@@ -212,12 +219,12 @@ impl Api {
         if let Some(pass) = &pass {
             request.extensions_mut().insert(pass.clone());
         }
-        let answer = self.client.send(request).await;
+        let answer = self.connection.send(request).await;
         let status = answer.as_ref().ok().map(Response::status);
         self.metrics.answered(self.host(), call.method.as_str(), status);
         answer.map_err(|error| match pass {
             Some(pass) if pass.held_back() => SendError::NotSent(Closed.to_string()),
-            Some(_) | None => send_error(&error),
+            Some(_) | None => send_error(error.as_ref()),
         })
     }
 
@@ -236,7 +243,7 @@ impl Api {
             let (head, body) = response.into_parts();
             let body = body.collect().await;
             let body = body.map_err(|e| SendError::Lost(with_sources(&e)))?;
-            let body = body.to_bytes().to_vec();
+            let body = body.to_bytes();
             Ok(Answer { status: head.status, headers: head.headers, body })
         };
         let late = |_| SendError::Lost(format!("no answer within {} s", limit.as_secs()));
@@ -253,63 +260,23 @@ impl Api {
     }
 }
 
-/// Reads the kubeconfig, or the pod's environment.
-async fn config(target: &Target) -> Result<kube::Config, ConnectError> {
-    let mut config = match (&target.kubeconfig, &target.master) {
-        (Some(path), _) => {
-            let wrong = |problem: kube::config::KubeconfigError| ConnectError::Kubeconfig {
-                path: path.display().to_string(),
-                problem: first_line(&problem.to_string()),
-            };
-            let kubeconfig = Kubeconfig::read_from(path).map_err(wrong)?;
-            let options = KubeConfigOptions::default();
-            kube::Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(wrong)?
-        }
-        (None, Some(_)) => kube::Config::new(http::Uri::from_static("http://localhost")),
-        (None, None) => kube::Config::incluster_env()
-            .map_err(|problem| ConnectError::NotInCluster(with_sources(&problem)))?,
+/// Returns `berth/v0.1.0 (linux/amd64)/scheduler`, as client-go names its clients.
+pub(super) fn user_agent(part: &str) -> HeaderValue {
+    let arch = match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
     };
-    if let Some(master) = &target.master {
-        config.cluster_url = address(master)?;
-    }
-    let url = config.cluster_url.to_string();
-    if !matches!(config.cluster_url.scheme_str(), Some("http" | "https")) {
-        let problem = "must begin with https:// or http://".to_owned();
-        return Err(ConnectError::Address { url, problem });
-    }
-    if let Some(proxy) = &config.proxy_url {
-        return Err(ConnectError::Proxy(server_name(proxy)));
-    }
-    config.headers.push((header::USER_AGENT, user_agent()));
-    Ok(config)
-}
-
-/// A YAML error goes on with the file's text, which may hold a token.
-fn first_line(text: &str) -> String {
-    text.lines().next().unwrap_or_default().to_owned()
-}
-
-fn address(url: &str) -> Result<http::Uri, ConnectError> {
-    url.parse().map_err(|problem: http::uri::InvalidUri| ConnectError::Address {
-        url: url.to_owned(),
-        problem: problem.to_string(),
-    })
-}
-
-/// Returns the address without what may be secret in it.
-fn server_name(url: &http::Uri) -> String {
-    let host = url.host().unwrap_or_default();
-    let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
-    format!("{}://{host}{port}", url.scheme_str().unwrap_or("https"))
-}
-
-fn user_agent() -> HeaderValue {
-    let (os, arch) = (std::env::consts::OS, std::env::consts::ARCH);
-    let text = format!("berth/{} ({os}/{arch}) scheduler", env!("CARGO_PKG_VERSION"));
+    let (version, os) = (env!("CARGO_PKG_VERSION"), std::env::consts::OS);
+    let text = format!("berth/v{version} ({os}/{arch})/{part}");
     HeaderValue::from_str(&text).unwrap_or(HeaderValue::from_static("berth"))
 }
 
-fn stack(config: &kube::Config) -> Result<kube::Client, kube::Error> {
+/// A pool, and what is added to each request on its way there.
+pub(super) type Stack = BoxCloneSyncService<Request<Body>, Response<Answered>, BoxError>;
+
+/// Makes a pool; nothing is connected yet.
+pub(super) fn stack(config: &kube::Config, proxy: Option<&Proxy>) -> Result<Stack, kube::Error> {
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
@@ -317,27 +284,36 @@ fn stack(config: &kube::Config) -> Result<kube::Client, kube::Error> {
     tcp.set_connect_timeout(Some(CONNECT));
     #[cfg(target_os = "linux")]
     tcp.set_tcp_user_timeout(Some(TCP_GIVE_UP));
-    let connector = config.rustls_https_connector_with_connector(tcp)?;
-    let http = hyper_util::client::legacy::Client::builder(TokioExecutor::new())
-        .pool_max_idle_per_host(POOL_IDLE_MAX)
-        .build::<_, Gated>(connector);
-    let http = http.map_request(Gated::wrap).map_err(BoxError::from);
-    let builder = ClientBuilder::new(http, config.default_namespace.clone())
-        .with_layer(&config.extra_headers_layer()?);
+    match proxy {
+        None => over(config, tcp),
+        Some(Proxy::Http(proxy)) => over(config, proxy.tunnel(tcp)),
+        Some(Proxy::Socks5(proxy)) => over(config, proxy.socks(tcp)),
+    }
+}
+
+fn over<C>(config: &kube::Config, connector: C) -> Result<Stack, kube::Error>
+where
+    C: Service<Uri> + Clone + Send + Sync + 'static,
+    C::Response: Connected + Read + Write + Send + Unpin + 'static,
+    C::Future: Send + 'static,
+    C::Error: Into<BoxError>,
+{
+    let connector = config.rustls_https_connector_with_connector(connector)?;
+    let http = Pool::new(connector).map_request(Gated::wrap);
+    let http = config.extra_headers_layer()?.layer(http);
     let base = config.base_uri_layer();
+    // Only what `credentials` leaves to kube: the authentication providers of old kubeconfigs.
     Ok(match config.auth_layer()? {
-        Some(auth) => builder.with_layer(&auth).with_layer(&base).build(),
-        None => builder.with_layer(&base).build(),
+        Some(auth) => BoxCloneSyncService::new(base.layer(auth.layer(http))),
+        None => BoxCloneSyncService::new(base.layer(http)),
     })
 }
 
-fn send_error(error: &kube::Error) -> SendError {
+fn send_error(error: &(dyn Error + 'static)) -> SendError {
     let message = with_sources(error);
     let mut cause: Option<&(dyn Error + 'static)> = Some(error);
     while let Some(current) = cause {
-        if let Some(http) = current.downcast_ref::<hyper_util::client::legacy::Error>()
-            && http.is_connect()
-        {
+        if current.downcast_ref::<PoolError>().is_some_and(PoolError::never_sent) {
             return SendError::NotSent(message);
         }
         // The token could not be had; the request never left.

@@ -2,24 +2,26 @@
 //!
 //! Many are under way at a time, each is sent once, and each gets one outcome.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use berth_core::engine::{Input, Urgency, Write, WriteId, WriteResult};
 use berth_core::framework::Op;
+use berth_core::types::Text;
 use k8s_openapi::jiff;
 use tokio::sync::{Notify, Semaphore};
 use tracing::{debug, trace};
 
 use super::client::Api;
+use super::forbidden::Forbidden;
 use super::outcome::{self, Next};
 use super::rate::TokenBucket;
 use super::request::{self, About};
 
 /// Connections that writes may use at a time.
-const CONCURRENCY: usize = 48;
+const CONCURRENCY: usize = 32;
 /// While plans' writes keep coming, every so many-th place is a condition's.
 const STATUS_SHARE: u32 = 8;
 /// After the server has given a write up, its answer may still be on its way.
@@ -45,6 +47,8 @@ pub struct Outbox {
 struct Waiting {
     plans: VecDeque<Job>,
     statuses: VecDeque<Job>,
+    /// The nodes of binds that the server was too full for, and that are to be sent again.
+    put_off: BTreeMap<WriteId, Text>,
     plans_under_way: usize,
     plans_in_a_row: u32,
 }
@@ -72,13 +76,40 @@ impl Outbox {
         waiting.plans_under_way > 0 || !waiting.plans.is_empty()
     }
 
-    /// Takes out the binds that were not sent yet.
-    pub fn take_back_binds(&self) -> Vec<WriteId> {
+    /// Tells whether there may be binds to take back.
+    pub fn binds_wait(&self) -> bool {
+        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        !waiting.plans.is_empty() || !waiting.put_off.is_empty()
+    }
+
+    /// Takes out the binds to chosen nodes that are still to be sent. They get no outcome.
+    pub fn take_back_binds(&self, chosen: impl Fn(&Text) -> bool) -> Vec<WriteId> {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_bind = |job: &Job| matches!(job.write.op, Op::Bind { .. });
-        let ids = waiting.plans.iter().filter(|job| is_bind(job)).map(|job| job.write.id).collect();
-        waiting.plans.retain(|job| !is_bind(job));
+        let mut ids = Vec::new();
+        waiting.plans.retain(|job| {
+            let taken = target(&job.write).is_some_and(&chosen);
+            ids.extend(taken.then_some(job.write.id));
+            !taken
+        });
+        waiting.put_off.retain(|id, node| {
+            let taken = chosen(node);
+            ids.extend(taken.then_some(*id));
+            !taken
+        });
         ids
+    }
+
+    /// The server is too full for a write, and it is to be sent again.
+    fn put_off(&self, write: &Write) {
+        let Some(node) = target(write).cloned() else { return };
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.put_off.insert(write.id, node);
+    }
+
+    /// Tells whether a write that was put off may be sent: it was not taken back meanwhile.
+    fn resume(&self, write: &Write) -> bool {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        target(write).is_none() || waiting.put_off.remove(&write.id).is_some()
     }
 
     async fn ready(&self) {
@@ -106,6 +137,31 @@ impl Outbox {
     }
 }
 
+/// Returns the node of a bind.
+fn target(write: &Write) -> Option<&Text> {
+    match &write.op {
+        Op::Bind { node, .. } => Some(node),
+        Op::ReadPod { .. }
+        | Op::Fence { .. }
+        | Op::SetCondition { .. }
+        | Op::DeletePod { .. }
+        | Op::Create { .. }
+        | Op::Patch { .. }
+        | Op::Delete { .. } => None,
+    }
+}
+
+/// Returns what an operation needs a right for.
+fn wanted(op: &Op) -> &'static str {
+    match op {
+        Op::Bind { .. } => "bind pods",
+        Op::ReadPod { .. } => "read pods",
+        Op::Fence { .. } | Op::SetCondition { .. } => "write conditions of pods",
+        Op::DeletePod { .. } => "delete pods",
+        Op::Create { .. } | Op::Patch { .. } | Op::Delete { .. } => "write what plugins want",
+    }
+}
+
 impl Waiting {
     fn pop(&mut self) -> Option<Job> {
         if self.plans_in_a_row >= STATUS_SHARE - 1 || self.plans.is_empty() {
@@ -128,6 +184,7 @@ pub struct Dispatcher {
     pub rate: Arc<TokenBucket>,
     pub outbox: Arc<Outbox>,
     pub sink: Sender<Input>,
+    pub forbidden: Arc<Forbidden>,
 }
 
 impl Dispatcher {
@@ -150,10 +207,14 @@ impl Dispatcher {
 
     async fn carry_out(&self, job: Job, waited: Duration) {
         let (id, urgency) = (job.write.id, job.write.urgency);
-        let result = self.result(&job, waited).await;
-        self.api.metrics().written(&job.write.op, &result);
-        trace!(write = id.0, ?result, "outcome");
-        self.report(id, result);
+        if let Some(result) = self.result(&job, waited).await {
+            self.api.metrics().written(&job.write.op, &result);
+            trace!(write = id.0, ?result, "outcome");
+            if let WriteResult::Refused { code: 403, message } = &result {
+                self.forbidden.tell(wanted(&job.write.op), message);
+            }
+            self.report(id, result);
+        }
         if urgency == Urgency::Plan {
             self.outbox.plan_ended();
         }
@@ -164,7 +225,8 @@ impl Dispatcher {
         let _ = self.sink.send(Input::Outcome { write, result });
     }
 
-    async fn result(&self, job: &Job, mut waited: Duration) -> WriteResult {
+    /// None if it was taken back.
+    async fn result(&self, job: &Job, mut waited: Duration) -> Option<WriteResult> {
         let write = &job.write;
         let limit = Duration::from_millis(write.timeout.as_millis()) + GRACE;
         let mut tries = 0;
@@ -172,20 +234,24 @@ impl Dispatcher {
             let now = jiff::Timestamp::now();
             let call = match request::call(&write.op, write.timeout, job.about, now) {
                 Ok(call) => call,
-                Err(message) => return WriteResult::NotSent { message: message.into() },
+                Err(message) => return Some(WriteResult::NotSent { message: message.into() }),
             };
             self.api.rate_limited(&call.method, waited);
             let answer = self.api.call(&call, limit).await;
             match outcome::judge(&write.op, answer) {
-                Next::Report(result) => return result,
+                Next::Report(result) => return Some(result),
                 Next::Again(after, message) => {
                     tries += 1;
                     if tries == TRIES_MAX {
-                        return WriteResult::NotSent { message: message.into() };
+                        return Some(WriteResult::NotSent { message: message.into() });
                     }
                     debug!(write = write.id.0, %message, ?after, "the server is full");
+                    self.outbox.put_off(write);
                     tokio::time::sleep(after.min(RETRY_AFTER_MAX)).await;
                     waited = self.rate.take().await;
+                    if !self.outbox.resume(write) {
+                        return None;
+                    }
                 }
             }
         }
@@ -219,5 +285,27 @@ mod tests {
         assert_eq!((order.len(), early, order[0]), (26, 2, 0));
         (0..16).for_each(|_| outbox.plan_ended());
         assert!(!outbox.plans_busy());
+    }
+
+    #[test]
+    fn binds_that_wait_or_were_put_off_are_taken_back_by_their_node() {
+        let outbox = Outbox::default();
+        let bind = |id: u64, node: &str| {
+            let op = Op::Bind { pod: PodRef::default(), node: node.into(), resource_version: 0 };
+            let Job { write, about } = job(id, Urgency::Plan);
+            Job { write: Write { op, ..write }, about }
+        };
+        for (id, node) in [(1, "a"), (2, "b"), (3, "a"), (4, "a")] {
+            outbox.push(bind(id, node));
+        }
+        outbox.push(job(5, Urgency::Plan));
+        let (first, second) = (outbox.pop().unwrap(), outbox.pop().unwrap());
+        outbox.put_off(&first.write);
+        outbox.put_off(&second.write);
+        let taken = outbox.take_back_binds(|node| *node == "a".into());
+        assert_eq!(taken, [3, 4, 1].map(WriteId));
+        assert!(!outbox.resume(&first.write) && outbox.resume(&second.write));
+        assert_eq!(outbox.pop().map(|job| job.write.id), Some(WriteId(5)));
+        assert!(!outbox.binds_wait());
     }
 }

@@ -2,20 +2,24 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
 use berth_core::engine::{
-    CycleReport, Decision, Engine, Input, Notice, Outcome, Write, WriteResult,
+    Answer, CycleReport, Decision, Engine, Input, Notice, Outcome, QuestionId, Write, WriteResult,
+    Written,
 };
 use berth_core::framework::Op;
-use berth_core::snapshot::ClusterEvent;
+use berth_core::snapshot::{Cluster, ClusterEvent};
 use berth_core::types::{Pod, Text};
 use tracing::{debug, info, warn};
 
 use super::clock::Clock;
+use super::compare::camera::Asked;
 use super::dispatch::{Job, Outbox};
+use super::doubt;
 use super::events::{EventQueue, Happening};
+use super::planted;
 use super::request::About;
 use crate::observe::metrics::Recorder;
 
@@ -36,6 +40,14 @@ pub struct Driver {
     pub clock: Clock,
     pub told: Told,
     pub recorder: Recorder,
+    pub asked: Asked,
+}
+
+/// Makes the engine's thread look up: an answer to a question that was never asked means nothing.
+pub fn wake(sink: &Sender<Input>) {
+    let (question, answer) = (QuestionId(0), Answer::Allowed(Vec::new()));
+    // Nobody listens only while the program ends.
+    let _ = sink.send(Input::Answer { question, answer });
 }
 
 /// What is told once a profile.
@@ -61,6 +73,7 @@ impl Driver {
             let poll = self.engine.poll(self.clock.now());
             self.recorder.polled(&poll, begun, begun.elapsed(), self.clock.now());
             self.recorder.between_polls(&self.engine);
+            self.asked.answer(&self.engine);
             for decision in poll.decisions {
                 self.act(decision);
             }
@@ -86,6 +99,7 @@ impl Driver {
     }
 
     fn fold(&mut self, input: Input, drain_ends: &mut Option<Instant>) {
+        let Some(input) = planted::heard(input) else { return };
         match &input {
             Input::Drain => {
                 let (plans, binds) = self.engine.under_way();
@@ -97,6 +111,12 @@ impl Driver {
             Input::Cluster(_) | Input::Outcome { .. } | Input::Answer { .. } => {}
         }
         let drains = matches!(input, Input::Drain);
+        let mut doubted = None;
+        if let Input::Cluster(event) = &input
+            && self.outbox.binds_wait()
+        {
+            doubted = doubt::node(self.engine.cluster(), event);
+        }
         let seen = self.recorder.sees(&input, &self.engine);
         let begun = Instant::now();
         self.engine.handle(input, self.clock.now());
@@ -104,12 +124,25 @@ impl Driver {
         if drains {
             self.take_back_unsent();
         }
+        if let Some(node) = doubted {
+            self.decide_again(&node);
+        }
     }
 
     /// A low rate limit may have let many binds wait; those are left to whoever comes next.
     fn take_back_unsent(&mut self) {
-        for write in self.outbox.take_back_binds() {
+        for write in self.outbox.take_back_binds(|_| true) {
             let result = WriteResult::NotSent { message: "the scheduler is ending".into() };
+            self.engine.handle(Input::Outcome { write, result }, self.clock.now());
+        }
+    }
+
+    /// Binds that are still to be sent were decided on another node than there is now. The engine
+    /// hears what the server would say of a node that is gone: nothing is wrong with the pods.
+    fn decide_again(&mut self, node: &Text) {
+        for write in self.outbox.take_back_binds(|target| target == node) {
+            let message = Text::from(format!("node {node} has changed since it was chosen"));
+            let result = WriteResult::Refused { code: 404, message };
             self.engine.handle(Input::Outcome { write, result }, self.clock.now());
         }
     }
@@ -128,12 +161,22 @@ impl Driver {
 
     fn act(&mut self, decision: Decision) {
         match decision {
-            Decision::Write(write) => {
+            Decision::Write(mut write) => {
                 let about = self.about(&write);
-                self.outbox.push(Job { write, about });
+                match planted::said(&mut write) {
+                    true => self.outbox.push(Job { write, about }),
+                    false => {
+                        let result = WriteResult::Done(Written::default());
+                        let outcome = Input::Outcome { write: write.id, result };
+                        self.engine.handle(outcome, self.clock.now());
+                    }
+                }
             }
             Decision::Notice(Notice::Scheduled { pod, scheduler_name, node }) => {
                 debug!(%pod, %node, "scheduled");
+                if !exists(self.engine.cluster(), &node) {
+                    warn!(%pod, %node, "bound to a node that is gone, where it will never start");
+                }
                 self.events.push(Happening::scheduled(pod, scheduler_name, &node));
             }
             Decision::Notice(Notice::FailedScheduling { pod, scheduler_name, message }) => {
@@ -155,6 +198,11 @@ impl Driver {
         let unscheduled = record.pod.unscheduled.is_some();
         About { generation: record.pod.generation, unscheduled }
     }
+}
+
+fn exists(cluster: &Cluster, node: &str) -> bool {
+    let nodes = cluster.nodes();
+    nodes.index(node).is_some_and(|node| nodes.node(node).is_some())
 }
 
 impl Told {

@@ -12,12 +12,15 @@ use std::time::{Duration, Instant};
 use berth_core::types::{PodRef, Text};
 use http::Method;
 use k8s_openapi::jiff;
+use serde::Serialize;
 use tokio::sync::{Notify, Semaphore};
 use tracing::{debug, warn};
 
 use super::client::{Api, Call, SendError};
 use super::dispatch::Outbox;
+use super::forbidden::Forbidden;
 use super::rate::TokenBucket;
+use body::Series;
 use series::{Post, SeriesBook};
 
 /// Events that may wait; further ones are dropped and counted.
@@ -157,6 +160,7 @@ pub struct EventSender {
     pub rate: Arc<TokenBucket>,
     pub queue: Arc<EventQueue>,
     pub outbox: Arc<Outbox>,
+    pub forbidden: Arc<Forbidden>,
     pub hostname: String,
     /// How long the server may work on one.
     pub timeout: Duration,
@@ -227,8 +231,10 @@ impl EventSender {
                 Ok(answer) => {
                     let failure = answer.failure();
                     // The namesake is the event itself, whose first answer was lost.
-                    if failure.code != 409 {
-                        debug!(code = failure.code, "event refused: {}", failure.message);
+                    match failure.code {
+                        409 => {}
+                        403 => self.forbidden.tell("write events", &failure.message),
+                        code => debug!(code, "event refused: {}", failure.message),
                     }
                     return;
                 }
@@ -247,14 +253,35 @@ fn call(post: &Post, creates: bool, timeout: Duration) -> Call {
         Some(patch) if !creates => Call {
             method: Method::PATCH,
             path: format!("{events}/{}?{timeout}", post.name),
-            body: Some(("application/merge-patch+json", patch.to_string().into_bytes())),
+            body: Some(("application/merge-patch+json", written(&Patch { series: patch }))),
         },
         Some(_) | None => Call {
             method: Method::POST,
             path: format!("{events}?{timeout}"),
-            body: Some(("application/json", post.body.to_string().into_bytes())),
+            body: Some(("application/json", written(&post.body))),
         },
     }
+}
+
+#[derive(Serialize)]
+struct Patch<'a> {
+    series: &'a Series,
+}
+
+fn written(body: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(body).expect("plain structs of texts and numbers")
+}
+
+/// One of each request that is sent.
+#[cfg(test)]
+pub(super) fn samples() -> Vec<Call> {
+    let happening = Happening::failed(PodRef::default(), "s".into(), "m".into());
+    let mut book = SeriesBook::default();
+    let post = book.note(&happening, "host", Instant::now());
+    let post = post.expect("the first of its kind");
+    let series = body::series(2, jiff::Timestamp::UNIX_EPOCH);
+    let patch = Post { patch: Some(series), ..post.clone() };
+    [(post, true), (patch, false)].map(|(post, creates)| call(&post, creates, ANSWER)).into()
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use berth_core::engine::Dependence;
+use berth_core::framework::Profile;
 use berth_core::snapshot::ClusterEvent;
 use berth_core::types::workload::SelectorKind;
 use berth_core::types::{Pod, PodUid, Text};
@@ -57,6 +58,24 @@ pub enum Unreadable {
     Nameless,
 }
 
+/// Returns the kinds that something in the profiles reads. Pods that wait for what isn't built
+/// yet need namespaces and claims, whatever the profile.
+pub fn needed(profiles: &[Profile]) -> Vec<Kind> {
+    let runs = |names: &[&str]| profiles.iter().any(|p| names.iter().any(|name| p.runs(name)));
+    let spread = runs(&["PodTopologySpread"]);
+    let volumes = runs(&["VolumeBinding", "VolumeRestrictions", "VolumeZone", "NodeVolumeLimits"]);
+    let needed = |kind: &Kind| match kind {
+        Kind::Node | Kind::Pod | Kind::Namespace | Kind::PersistentVolumeClaim => true,
+        Kind::Service | Kind::ReplicationController | Kind::ReplicaSet | Kind::StatefulSet => {
+            spread
+        }
+        Kind::PersistentVolume | Kind::StorageClass | Kind::CsiNode | Kind::VolumeAttachment => {
+            volumes
+        }
+    };
+    Kind::ALL.into_iter().filter(needed).collect()
+}
+
 /// Returns the path of all objects of the kind, from the root.
 pub fn list_path(kind: Kind) -> String {
     match kind {
@@ -72,6 +91,17 @@ pub fn list_path(kind: Kind) -> String {
         Kind::StorageClass => k8s::StorageClass::url_path(&(), None),
         Kind::CsiNode => k8s::CsiNode::url_path(&(), None),
         Kind::VolumeAttachment => k8s::VolumeAttachment::url_path(&(), None),
+    }
+}
+
+/// Returns the path of the objects of the kind in one namespace; all, if that is empty.
+pub fn collection_path(kind: Kind, namespace: &str) -> String {
+    let path = list_path(kind);
+    match path.rsplit_once('/') {
+        Some((base, resource)) if !namespace.is_empty() => {
+            format!("{base}/namespaces/{namespace}/{resource}")
+        }
+        _ => path,
     }
 }
 

@@ -8,6 +8,7 @@
 //! Source: client-go 0.37, tools/leaderelection. What differs: an edited or deleted Lease ends the
 //! leadership at once, and standbys wake when the Lease expires instead of at the next poll.
 
+pub mod announce;
 pub mod candidate;
 pub mod gate;
 pub mod leadership;

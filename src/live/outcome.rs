@@ -134,7 +134,7 @@ mod tests {
 
     fn answer(code: u16, body: &str) -> Result<Answer, SendError> {
         let status = StatusCode::from_u16(code).unwrap();
-        Ok(Answer { status, headers: HeaderMap::new(), body: body.as_bytes().to_vec() })
+        Ok(Answer { status, headers: HeaderMap::new(), body: body.to_owned().into() })
     }
 
     fn result(op: &Op, code: u16, body: &str) -> WriteResult {

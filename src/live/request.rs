@@ -5,6 +5,7 @@ use berth_core::framework::plan::NameOf;
 use berth_core::types::{Condition, PodRef, Span, Text, Value};
 use http::Method;
 use k8s_openapi::jiff;
+use serde::Serialize;
 use serde_json::{Map, Value as Json, json};
 
 use super::client::Call;
@@ -30,13 +31,13 @@ pub struct About {
 pub fn call(op: &Op, timeout: Span, about: About, now: jiff::Timestamp) -> Result<Call, String> {
     let path = |path: String| format!("{path}?timeout={}ms", timeout.as_millis());
     let send = |method, at: String, content_type, body: Json| {
-        let body = Some((content_type, body.to_string().into_bytes()));
-        Ok(Call { method, path: path(at), body })
+        Ok(Call { method, path: path(at), body: Some((content_type, written(&body)?)) })
     };
     match op {
         Op::Bind { pod, node, resource_version } => {
-            let body = binding(pod, node, *resource_version);
-            send(Method::POST, format!("{}/binding", pod_path(pod)), JSON, body)
+            let body = written(&Binding::of(pod, node, *resource_version))?;
+            let path = path(format!("{}/binding", pod_path(pod)));
+            Ok(Call { method: Method::POST, path, body: Some((JSON, body)) })
         }
         Op::ReadPod { pod } => Ok(Call::get(path(pod_path(pod)))),
         Op::Fence { pod, resource_version, node } => {
@@ -79,14 +80,50 @@ pub fn call(op: &Op, timeout: Span, about: About, now: jiff::Timestamp) -> Resul
     }
 }
 
+fn written(body: &impl Serialize) -> Result<Vec<u8>, String> {
+    serde_json::to_vec(body).map_err(|problem| problem.to_string())
+}
+
 /// UID and version are preconditions: neither a namesake nor a pod that has changed since is bound.
-fn binding(pod: &PodRef, node: &Text, resource_version: u64) -> Json {
-    json!({
-        "apiVersion": "v1",
-        "kind": "Binding",
-        "metadata": metadata(pod, (resource_version > 0).then_some(resource_version)),
-        "target": {"apiVersion": "v1", "kind": "Node", "name": node.as_str()},
-    })
+/// Typed, because one is written for each pod.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Binding<'a> {
+    api_version: &'static str,
+    kind: &'static str,
+    metadata: Bound<'a>,
+    target: Target<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Bound<'a> {
+    namespace: &'a str,
+    name: &'a str,
+    uid: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resource_version: Option<String>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Target<'a> {
+    api_version: &'static str,
+    kind: &'static str,
+    name: &'a str,
+}
+
+impl<'a> Binding<'a> {
+    fn of(pod: &'a PodRef, node: &'a Text, resource_version: u64) -> Binding<'a> {
+        let resource_version = (resource_version > 0).then(|| resource_version.to_string());
+        let (namespace, name, uid) = (&pod.namespace, &pod.name, &pod.uid.0);
+        Binding {
+            api_version: "v1",
+            kind: "Binding",
+            metadata: Bound { namespace, name, uid, resource_version },
+            target: Target { api_version: "v1", kind: "Node", name: node },
+        }
+    }
 }
 
 /// The times make it a change also where the texts are the same as before: a patch that changes
@@ -153,13 +190,7 @@ fn pod_path(pod: &PodRef) -> String {
 fn collection(kind: &Text, namespace: &Text) -> Result<String, String> {
     let is_it = |known: &Kind| kinds::resource(*known) == kind.as_str();
     let known = Kind::ALL.into_iter().find(is_it).ok_or(format!("unknown resource {kind:?}"))?;
-    let path = kinds::list_path(known);
-    match path.rsplit_once('/') {
-        Some((base, resource)) if !namespace.is_empty() => {
-            Ok(format!("{base}/namespaces/{namespace}/{resource}"))
-        }
-        _ => Ok(path),
-    }
+    Ok(kinds::collection_path(known, namespace))
 }
 
 fn known(name: &NameOf) -> Result<&str, String> {

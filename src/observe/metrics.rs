@@ -3,12 +3,12 @@
 //! [`Metrics`] is a handle that everybody clones. Counting is a few atomic adds (and a short lock
 //! for a label that is new), so it holds nobody up; rendering reads what is counted and never asks
 //! the engine. What only the engine knows is published once a second by its own thread
-//! ([`recording`]). `/metrics/resources` is the exception: its pods are fetched from the engine's
+//! ([`recording`]); times inside an attempt come from the engine's stopwatch (`stopwatch`).
+//! `/metrics/resources` is the exception: its pods are fetched from the engine's
 //! thread in parts, with a deadline ([`resources`]).
 //!
-//! Reading order: [`families`], [`own`], `handles`, [`recording`], `publishing`,
-//! [`render`], [`resources`],
-//! [`process`].
+//! Reading order: [`families`], [`own`], `handles`, [`recording`], `stopwatch`, `publishing`,
+//! [`render`], [`resources`], [`process`].
 
 pub mod families;
 mod handles;
@@ -18,6 +18,7 @@ mod publishing;
 pub mod recording;
 pub mod render;
 pub mod resources;
+mod stopwatch;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -97,6 +98,11 @@ impl Metrics {
             let gauge = self.families().features.with_label_values(&[name, stage]);
             gauge.set(f64::from(u8::from(on)));
         }
+    }
+
+    /// Leaves families out of what is rendered, by their full names.
+    pub fn disable(&self, names: impl IntoIterator<Item = String>) {
+        lock(&self.shared.rendering).disabled.extend(names);
     }
 
     /// Notes whether this process holds the lease `name`.

@@ -11,6 +11,7 @@ mod authn;
 mod authz;
 mod cache;
 mod certificate;
+mod debug;
 mod delegation;
 mod flags;
 mod gate;

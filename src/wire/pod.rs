@@ -40,7 +40,7 @@ pub fn pod_and_problems(pod: k8s::Pod, tables: &mut Tables) -> (Pod, Vec<Problem
     let mut result = identity(&mut reading, &pod.metadata);
     let spec = reading.required(&SPEC, &pod.spec).unwrap_or(&absent_spec);
     let status = reading.opt(&status::STATUS, &pod.status).unwrap_or(&absent_status);
-    let wanted = containers::read(&mut reading, spec);
+    let (wanted, limits) = containers::read(&mut reading, spec);
     let pod_spec = pod_spec(&mut reading, &pod.metadata, spec, wanted.requests());
     own_fields(&mut reading, spec, &mut result);
     status::read(&mut reading, status, &mut result);
@@ -50,6 +50,7 @@ pub fn pod_and_problems(pod: k8s::Pod, tables: &mut Tables) -> (Pod, Vec<Problem
         pod_spec.requests.clone()
     };
     result.usage = reading.tables.usage(usage);
+    result.limits = reading.tables.limits(limits);
     result.spec = reading.tables.spec(pod_spec);
     result.problem = reading.problems.summary().map(Text::from);
     (result, reading.finish())

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use berth_core::types::{Interner, PodRequests, PodSpec, Text};
+use berth_core::types::{Interner, PodRequests, PodSpec, Resources, Text};
 
 /// Hands out one allocation per distinct content, so that the pods of one job share theirs.
 #[derive(Debug, Default)]
@@ -14,6 +14,7 @@ pub struct Tables {
     interner: Interner,
     specs: BTreeSet<Arc<PodSpec>>,
     usages: BTreeSet<Arc<PodRequests>>,
+    limits: BTreeSet<Arc<Resources>>,
 }
 
 impl Tables {
@@ -34,11 +35,16 @@ impl Tables {
         shared(&mut self.usages, usage)
     }
 
+    pub fn limits(&mut self, limits: Resources) -> Arc<Resources> {
+        shared(&mut self.limits, limits)
+    }
+
     /// Forgets what no object holds any more. Cost: O(n); call it on a timer.
     pub fn purge(&mut self) {
         // Specs hold texts, so they go first.
         self.specs.retain(|spec| Arc::strong_count(spec) > 1);
         self.usages.retain(|usage| Arc::strong_count(usage) > 1);
+        self.limits.retain(|limits| Arc::strong_count(limits) > 1);
         self.interner.purge();
     }
 

@@ -2,16 +2,15 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use berth_faults::proxy::{Exchange, Proxy};
 use berth_stand::{ADMIN, ApiClient, KubeScheduler, Options, Patch, Stand, wait_for};
 use serde_json::{Value, json};
 
 use crate::support::SOON;
 use crate::support::berth::{Berth, signal};
 use crate::support::objects::{bound, create, gpu_node, gpu_pod, node_of};
-use crate::support::proxy::{Fault, Proxy};
 
 /// A killed leader's Lease of 3 s expires; the rest is a busy machine's. With the default of 15 s
 /// the same rule gives less than 20 s.
@@ -47,6 +46,14 @@ impl Scene {
     fn spec(&self) -> Value {
         let found = self.api.find(&self.path()).expect("an answer");
         found.map(|mut lease| lease["spec"].take()).unwrap_or_default()
+    }
+
+    /// Returns the events about the Lease.
+    fn events(&self) -> Vec<Value> {
+        let path = "/api/v1/namespaces/kube-system/events";
+        let mut events = self.api.list(path).expect("events");
+        events.retain(|event| event["involvedObject"]["name"] == self.lease);
+        events
     }
 
     fn holder(&self) -> String {
@@ -109,6 +116,12 @@ fn stands_by(berth: &Berth) {
     assert!(!berth.log().contains(" leading "));
 }
 
+/// Waits until its log says that it has bound the pod: the server says so a moment earlier.
+#[track_caller]
+fn has_bound(berth: &Berth, pod: &str) {
+    wait_for(SOON, &format!("its binder tells of {pod}"), || bound_by(berth, pod).then_some(()));
+}
+
 /// Its log says so of each pod that it binds.
 fn bound_by(berth: &Berth, pod: &str) -> bool {
     berth.log().contains(&format!("scheduled pod=default/{pod} "))
@@ -131,7 +144,8 @@ fn a_killed_leader_is_replaced(scene: Scene) -> Scene {
     let leader = scene.leader("1");
     let standby = scene.standby("2");
     scene.bound_under("kill-1");
-    assert!(bound_by(&leader, "kill-1") && !bound_by(&standby, "kill-1"));
+    has_bound(&leader, "kill-1");
+    assert!(!bound_by(&standby, "kill-1"));
     leader.signal("KILL");
     assert_eq!(leader.exit_code(), None);
     let killed = Instant::now();
@@ -156,8 +170,11 @@ fn a_leader_that_ends_releases(scene: Scene) -> Scene {
     });
     assert!(released.elapsed() < TAKEOVER_AFTER_RELEASE, "{:?}", released.elapsed());
     scene.bound_under("release");
-    assert!(bound_by(&standby, "release"));
+    has_bound(&standby, "release");
     assert_eq!(standby.terminate(), Some(0));
+    let said = format!("{before} stopped leading");
+    let events = scene.events();
+    assert!(events.iter().any(|event| event["message"] == said.as_str()), "{events:?}");
     scene
 }
 
@@ -175,16 +192,17 @@ fn who_loses_the_lease_ends(scene: Scene) -> Scene {
     // The next one must wait until the Lease expires.
     let next = scene.leader("2");
     bound(&scene.api, "edit-2");
-    assert!(bound_by(&next, "edit-2"));
+    has_bound(&next, "edit-2");
     assert_eq!(next.terminate(), Some(0));
     scene
 }
 
 /// F36: stopped for longer than the Lease lives, with work waiting when it wakes.
 fn who_slept_through_the_lease_writes_nothing(scene: Scene) -> Scene {
-    let proxy = Proxy::start(&scene.stand, Arc::default(), Box::new(|_| Fault::None));
+    let proxy = Proxy::start(&scene.stand).expect("a proxy");
+    let kubeconfig = proxy.kubeconfig(&scene.stand, ADMIN).expect("a kubeconfig");
     let folder = scene.folder("1");
-    let sleeper = Berth::start_with(&folder, proxy.kubeconfig(), &config(scene.lease), &[]);
+    let sleeper = Berth::start_with(&folder, &kubeconfig, &config(scene.lease), &[]);
     leads(&sleeper);
     let before = scene.holder();
     sleeper.signal("STOP");
@@ -194,10 +212,11 @@ fn who_slept_through_the_lease_writes_nothing(scene: Scene) -> Scene {
     wait_for(SOON, "the Lease expires", || {
         (expired.elapsed() > Duration::from_secs(3)).then_some(())
     });
-    let written = proxy.writes();
+    let writes = || proxy.count(0, |exchange: &Exchange| exchange.asked.is_write());
+    let written = writes();
     sleeper.signal("CONT");
     assert_eq!(sleeper.exit_code(), Some(1));
-    assert_eq!(proxy.writes(), written);
+    assert_eq!(writes(), written);
     assert_eq!(node_of(&scene.api, "sleep-0"), None);
     assert_eq!(scene.holder(), before);
     let next = scene.leader("2");
@@ -220,8 +239,11 @@ fn berth_and_kube_scheduler_never_both_lead(scene: Scene) {
     assert!(released.elapsed() < TAKEOVER_AFTER_RELEASE, "{:?}", released.elapsed());
     let theirs = scene.kube_scheduler();
     let ours = scene.bound_under("both-2");
-    assert!(bound_by(&berth, "both-2") && ours != kube);
+    has_bound(&berth, "both-2");
+    assert_ne!(ours, kube);
     assert_eq!(scene.spec()["leaseTransitions"], 1);
+
+    one_tells_of_it_as_the_other(&scene, &kube, &ours);
 
     // Which is what a stopped machine looks like.
     berth.signal("STOP");
@@ -233,6 +255,26 @@ fn berth_and_kube_scheduler_never_both_lead(scene: Scene) {
     assert_eq!(berth.exit_code(), Some(1));
     assert_eq!(scene.bound_under("both-4"), again);
     drop(theirs);
+}
+
+/// The events about who leads are the same but for who, when and which version.
+fn one_tells_of_it_as_the_other(scene: &Scene, kube: &str, ours: &str) {
+    let shape = |who: &str| {
+        let mut event = wait_for(SOON, "an event about the Lease", || {
+            let said = format!("{who} became leader");
+            scene.events().into_iter().find(|event| event["message"] == said.as_str())
+        });
+        event["message"].take();
+        event["firstTimestamp"].take();
+        event["lastTimestamp"].take();
+        event["involvedObject"]["resourceVersion"].take();
+        let name = event["metadata"]["name"].take();
+        let digits = name.as_str().and_then(|name| name.strip_prefix("shared."));
+        assert!(digits.is_some_and(|digits| digits.len() == 16), "{name}");
+        event["metadata"] = json!({"namespace": event["metadata"]["namespace"]});
+        event
+    };
+    assert_eq!(shape(ours), shape(kube));
 }
 
 #[test]

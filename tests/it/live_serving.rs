@@ -1,20 +1,12 @@
 //! The secure port of `berth run`, as probes and scrapers see it.
 
-use std::net::{SocketAddr, TcpListener};
-
 use berth_stand::{ADMIN, Options, Stand, wait_for};
 use tokio::runtime::Runtime;
 
 use crate::support::SOON;
 use crate::support::berth::{Berth, FAST};
-use crate::support::https::Ask;
+use crate::support::https::{Ask, free_port};
 use crate::support::objects::{bound, create, gpu_node, gpu_pod};
-
-/// Somebody else may take it before Berth does; then Berth says so and the test fails.
-fn free_port() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
-    listener.local_addr().expect("its address")
-}
 
 #[test]
 fn probes_scrapes_and_pages_are_answered() {
@@ -30,7 +22,8 @@ fn probes_scrapes_and_pages_are_answered() {
         format!("--authorization-kubeconfig={delegated}"),
     ];
     let gated = "--feature-gates=ComponentStatusz=false".to_owned();
-    let flags = flags.into_iter().chain([gated]).collect::<Vec<String>>();
+    let disabled = "--disabled-metrics=scheduler_cache_size".to_owned();
+    let flags = flags.into_iter().chain([gated, disabled]).collect::<Vec<String>>();
     let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
     let berth = Berth::start_with(stand.folder(), &kubeconfig, FAST, &flags);
     let runtime = Runtime::new().expect("a runtime");
@@ -58,5 +51,22 @@ fn probes_scrapes_and_pages_are_answered() {
     assert!(flags.contains("bind-address=127.0.0.1"), "{flags}");
     let (status, _) = get(&admin, "/statusz").expect("an answer");
     assert_eq!(status, 404, "its gate is off");
+
+    let (_, page) = get(&admin, "/metrics").expect("an answer");
+    assert!(page.contains("scheduler_pending_pods{") && !page.contains("scheduler_cache_size"));
+    let (status, _) = get(&admin, "/debug/flags/v").expect("an answer");
+    assert_eq!(status, 406);
+    let put = |level: &str| get(&admin.clone().put(level), "/debug/flags/v").expect("an answer");
+    assert_eq!(put("high").0, 400);
+    assert_eq!(put("0"), (200, "successfully set klog.logging.verbosity to 0\n".to_owned()));
+    create(&api, &gpu_pod("unheard-of", 1));
+    bound(&api, "unheard-of");
+    assert_eq!(put("3").0, 200);
+    create(&api, &gpu_pod("heard-of", 1));
+    bound(&api, "heard-of");
+    let scheduled = |pod: &str| berth.log().contains(&format!("scheduled pod=default/{pod} "));
+    wait_for(SOON, "the bind is logged", || scheduled("heard-of").then_some(()));
+    assert!(scheduled("p") && !scheduled("unheard-of"));
+    assert_eq!(get(&admin, "/debug/pprof/").expect("an answer").0, 404);
     assert_eq!(berth.terminate(), Some(0));
 }

@@ -4,6 +4,7 @@ mod limits;
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,11 +13,15 @@ use berth::live::client::Target;
 use berth::observe::serve::health::{Health, Probes};
 use berth::observe::serve::{Bound, Pages, ServeError, ServeOptions, ServeState, serve};
 use berth_stand::{ApiClient, Authorization, Options, Stand, User};
+use flate2::read::GzDecoder;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
 use crate::support::https::{Ask, Ca};
+
+/// Lines of /metrics/resources: several pieces of the stream.
+const RESOURCES: usize = 20_000;
 
 struct Plain;
 
@@ -25,8 +30,11 @@ impl Pages for Plain {
         b"a_total 1\n".to_vec()
     }
 
-    fn resources(&self) -> std::io::Result<Vec<u8>> {
-        Ok(Vec::new())
+    fn resources(&self, out: &mut dyn Write) -> std::io::Result<()> {
+        for at in 0..RESOURCES {
+            writeln!(out, "b{{at=\"{at}\"}} 1")?;
+        }
+        Ok(())
     }
 }
 
@@ -273,4 +281,29 @@ fn without_a_server_nobody_new_gets_in(port: &Port, stand: &Stand, client_ca: &C
     port.check(&Ask::certificate(&client_ca.sign("scraper", "team")), "/metrics", 500);
     let (_, body) = port.get(&anonymous, "/metrics");
     assert!(!body.contains("127.0.0.1"), "{body}");
+}
+
+#[test]
+fn long_pages_are_streamed_and_packed_for_whom_understands_that() {
+    let users = vec![user("system:kube-scheduler")];
+    let options = Options { users, ..Options::default() };
+    let Some(stand) = Stand::start_or_skip(&options) else { return };
+    let port = Port::open(delegating(&stand));
+    let admin = Ask::token(&stand.admin_token());
+    let get = |ask: &Ask| {
+        let answer = port.runtime.block_on(ask.ask(port.address, "/metrics/resources"));
+        answer.expect("an answer")
+    };
+    let plain = get(&admin);
+    assert_eq!(plain.text().lines().count(), RESOURCES);
+    assert_eq!(plain.header("content-encoding"), "");
+    assert_eq!(plain.header("content-length"), "", "its length is not known when it begins");
+    for http2 in [false, true] {
+        let packed = get(&Ask { http2, ..admin.clone() }.with("accept-encoding", "br, gzip;q=0.5"));
+        assert_eq!(packed.header("content-encoding"), "gzip");
+        assert!(packed.body.len() < plain.body.len() / 5, "{} bytes", packed.body.len());
+        let mut text = String::new();
+        GzDecoder::new(&packed.body[..]).read_to_string(&mut text).expect("gzip");
+        assert_eq!(text, plain.text());
+    }
 }

@@ -1,9 +1,9 @@
-//! What the tests of the running binary share: the child process, objects, and a proxy.
+//! What the tests of the running binary share: the child process, objects, and who it talks to.
 
 pub(crate) mod berth;
 pub(crate) mod https;
 pub(crate) mod objects;
-pub(crate) mod proxy;
+pub(crate) mod tunnel;
 
 use std::time::Duration;
 

@@ -2,8 +2,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use berth_core::types::Text;
 use k8s_openapi::jiff;
-use serde_json::{Value, json};
+use serde::{Serialize, Serializer};
 
 use super::{Happening, What};
 
@@ -15,38 +16,91 @@ const INSTANCE_MAX: usize = 128;
 /// Bytes of a name, of which 17 are `.` and the digits.
 const NAME_MAX: usize = 253;
 
+/// An event as the server takes it. Typed, because one is written for each pod.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Event {
+    api_version: &'static str,
+    kind: &'static str,
+    metadata: Metadata,
+    event_time: String,
+    r#type: &'static str,
+    reason: &'static str,
+    action: &'static str,
+    note: String,
+    regarding: Regarding,
+    #[serde(serialize_with = "text")]
+    reporting_controller: Text,
+    reporting_instance: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) series: Option<Series>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct Metadata {
+    name: String,
+    #[serde(serialize_with = "text")]
+    namespace: Text,
+}
+
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Regarding {
+    api_version: &'static str,
+    kind: &'static str,
+    #[serde(serialize_with = "text")]
+    namespace: Text,
+    #[serde(serialize_with = "text")]
+    name: Text,
+    #[serde(serialize_with = "text")]
+    uid: Text,
+}
+
+/// What a series adds to its event.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Series {
+    pub(super) count: u32,
+    last_observed_time: String,
+}
+
+fn text<S: Serializer>(text: &Text, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(text)
+}
+
 /// Returns the event as it is created.
-pub(super) fn event(happening: &Happening, name: &str, hostname: &str) -> Value {
+pub(super) fn event(happening: &Happening, name: &str, hostname: &str) -> Event {
     let (reason, action, kind) = match happening.what {
         What::Scheduled => ("Scheduled", "Binding", "Normal"),
         What::FailedScheduling => ("FailedScheduling", "Scheduling", "Warning"),
     };
     let pod = &happening.pod;
     let scheduler = happening.scheduler_name.as_str();
-    json!({
-        "apiVersion": "events.k8s.io/v1",
-        "kind": "Event",
-        "metadata": {"name": name, "namespace": pod.namespace.as_str()},
-        "eventTime": micros(happening.at),
-        "type": kind,
-        "reason": reason,
-        "action": action,
-        "note": note(&happening.note),
-        "regarding": {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "namespace": pod.namespace.as_str(),
-            "name": pod.name.as_str(),
-            "uid": pod.uid.0.as_str(),
+    Event {
+        api_version: "events.k8s.io/v1",
+        kind: "Event",
+        metadata: Metadata { name: name.to_owned(), namespace: pod.namespace.clone() },
+        event_time: micros(happening.at),
+        r#type: kind,
+        reason,
+        action,
+        note: note(&happening.note),
+        regarding: Regarding {
+            api_version: "v1",
+            kind: "Pod",
+            namespace: pod.namespace.clone(),
+            name: pod.name.clone(),
+            uid: pod.uid.0.clone(),
         },
-        "reportingController": scheduler,
-        "reportingInstance": cut(&format!("{scheduler}-{hostname}"), INSTANCE_MAX),
-    })
+        reporting_controller: happening.scheduler_name.clone(),
+        reporting_instance: cut(&format!("{scheduler}-{hostname}"), INSTANCE_MAX).to_owned(),
+        series: None,
+    }
 }
 
-/// Returns what a series adds to its event.
-pub(super) fn series(count: u32, last: jiff::Timestamp) -> Value {
-    json!({"series": {"count": count, "lastObservedTime": micros(last)}})
+/// `last` is when it was seen last.
+pub(super) fn series(count: u32, last: jiff::Timestamp) -> Series {
+    Series { count, last_observed_time: micros(last) }
 }
 
 /// Returns `<pod>.<16 hex digits>`; the digits are the time in nanoseconds, never the same twice.
@@ -84,6 +138,7 @@ fn micros(time: jiff::Timestamp) -> String {
 mod tests {
     use super::*;
     use berth_core::types::{PodRef, PodUid};
+    use serde_json::{Value, json};
     use std::time::Instant;
 
     fn happening(name: &str, what: What, note: &str) -> Happening {
@@ -98,9 +153,14 @@ mod tests {
         }
     }
 
+    fn written(event: &Event) -> Value {
+        serde_json::to_value(event).unwrap()
+    }
+
     #[test]
     fn an_event_is_what_kube_scheduler_writes() {
-        let event = event(&happening("a", What::Scheduled, "note"), "a.1", "host");
+        let event = written(&event(&happening("a", What::Scheduled, "note"), "a.1", "host"));
+        assert!(event.get("series").is_none());
         assert_eq!(event["eventTime"], "1970-01-01T00:00:01.000000Z");
         assert_eq!(event["reportingInstance"], "default-scheduler-host");
         assert_eq!((&event["action"], &event["type"]), (&json!("Binding"), &json!("Normal")));
@@ -109,7 +169,8 @@ mod tests {
 
     #[test]
     fn long_texts_are_cut_between_characters() {
-        let event = event(&happening("a", What::FailedScheduling, &"é".repeat(600)), "a.1", "h");
+        let long = happening("a", What::FailedScheduling, &"é".repeat(600));
+        let event = written(&event(&long, "a.1", "h"));
         let note = event["note"].as_str().unwrap();
         assert!(note.len() <= 1024 && note.ends_with("é ..."));
     }

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use berth_core::types::{PodUid, Text};
 use k8s_openapi::jiff;
-use serde_json::Value;
 
+use super::body::Event;
 use super::{Happening, What, body};
 
 /// What was not seen again for so long begins anew. Source: client-go's finishTime.
@@ -25,8 +25,9 @@ pub(super) struct Post {
     pub(super) namespace: Text,
     pub(super) name: String,
     /// The whole event, for when the server doesn't have it.
-    pub(super) body: Value,
-    pub(super) patch: Option<Value>,
+    pub(super) body: Event,
+    /// What changes of it, if the server has it.
+    pub(super) patch: Option<body::Series>,
 }
 
 struct Series {
@@ -101,10 +102,10 @@ impl Series {
             return None;
         }
         (self.dirty, self.written) = (false, Some(now));
-        let patch = body::series(self.count, self.last);
+        let series = body::series(self.count, self.last);
         let mut post = self.post.clone();
-        post.body["series"] = patch["series"].clone();
-        post.patch = Some(patch);
+        post.body.series = Some(series.clone());
+        post.patch = Some(series);
         Some(post)
     }
 }
@@ -126,14 +127,12 @@ mod tests {
         let first = book.note(&failed("a"), "h", at(0)).unwrap();
         assert!(first.patch.is_none());
         let second = book.note(&failed("a"), "h", at(1)).unwrap();
-        assert_eq!(
-            (second.patch.unwrap()["series"]["count"].as_u64(), second.name),
-            (Some(2), first.name)
-        );
+        assert_eq!((second.patch.map(|patch| patch.count), second.name), (Some(2), first.name));
         assert!(book.note(&failed("a"), "h", at(2)).is_none());
         assert!(book.due(at(30)).is_empty());
         let later = book.due(at(61));
-        assert_eq!(later[0].patch.as_ref().unwrap()["series"]["count"], 3);
+        assert_eq!(later[0].patch.as_ref().unwrap().count, 3);
+        assert_eq!(later[0].body.series, later[0].patch);
         // Another note is another event, and after a rest so is the same.
         assert!(book.note(&failed("b"), "h", at(62)).unwrap().patch.is_none());
         assert!(book.note(&failed("a"), "h", at(1000)).unwrap().patch.is_none());

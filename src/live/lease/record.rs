@@ -37,6 +37,11 @@ impl Record {
         })
     }
 
+    /// Returns its UID; empty if it has none.
+    pub fn uid(&self) -> &str {
+        self.object["metadata"]["uid"].as_str().unwrap_or_default()
+    }
+
     /// Returns what counts as a change when it differs. A label does not.
     pub fn spec(&self) -> &Value {
         &self.object["spec"]

@@ -13,6 +13,7 @@ use k8s_openapi::jiff;
 use tokio::sync::{oneshot, watch};
 use tracing::{debug, info, warn};
 
+use super::announce;
 use super::moment::Moment;
 use super::record::{self, Draft, Record};
 use super::{Action, Election, Elector, Leadership, Observation, Rules};
@@ -38,6 +39,8 @@ pub struct Campaign {
     api: Api,
     rules: Rules,
     leadership: Leadership,
+    /// In whose name events are told: the first profile's.
+    component: String,
     /// True from when we may write on.
     led: watch::Sender<bool>,
     sink: Sender<Input>,
@@ -51,12 +54,13 @@ impl Campaign {
     pub fn new(
         api: Api,
         election: &Election,
+        component: String,
         led: watch::Sender<bool>,
         sink: Sender<Input>,
     ) -> Campaign {
         let (rules, leadership) = (election.rules.clone(), election.leadership.clone());
         api.metrics().set_leader(&rules.name, false);
-        Campaign { api, rules, leadership, led, sink, holder: None, complained: None }
+        Campaign { api, rules, leadership, component, led, sink, holder: None, complained: None }
     }
 
     /// Runs until the Lease is lost, or until `resign` says so: then it is released if the drain
@@ -111,9 +115,19 @@ impl Campaign {
         info!(lease = %self.shown(), "leading");
         self.leadership.set_writes(true);
         self.led.send_replace(true);
+        if let Some(event) = self.event(elector, "became leader") {
+            tokio::spawn(announce::tell(self.api.clone(), event));
+        }
         self.api.metrics().set_leader(&self.rules.name, true);
         // Nobody listens only while the program ends.
         let _ = self.sink.send(Input::Watch { kind: KIND.into(), synced: true });
+    }
+
+    fn event(&self, elector: &Elector, what: &str) -> Option<Call> {
+        let message = format!("{} {what}", self.leadership.identity());
+        let now = jiff::Timestamp::now();
+        let of = |lease| announce::call(&self.rules, lease, &self.component, &message, now);
+        elector.record().map(of)
     }
 
     fn tell_holder(&mut self, record: &Record) {
@@ -145,6 +159,9 @@ impl Campaign {
         if !self.leadership.settled(self.rules.write_timeout()).await || !clean || !wrote {
             warn!(lease = %self.shown(), "writes may be under way: the Lease is left to expire");
             return;
+        }
+        if let Some(event) = self.event(&elector, "stopped leading") {
+            announce::tell(self.api.clone(), event).await;
         }
         let mut draft = elector.release(Moment::now());
         for _ in 0..RELEASE_TRIES {

@@ -10,6 +10,7 @@ use super::Watch;
 use super::list::escaped;
 use crate::live::client::{Answer, Call, Failure, with_sources};
 use crate::live::kinds;
+use crate::live::planted::{self, Bug};
 
 /// A line longer than this is no event: the server takes objects of 3 MiB at most.
 const LINE_MAX: usize = 64 << 20;
@@ -21,7 +22,7 @@ pub(super) enum End {
     Ended { events: usize },
     /// The version is too old (410): list again.
     Expired(String),
-    /// The connection failed.
+    /// The connection failed, or the server doesn't let us ask.
     Broken(String),
     /// The server answered with another error.
     Refused(String),
@@ -49,7 +50,7 @@ impl Watch {
         let (head, mut body) = response.into_parts();
         if !head.status.is_success() {
             let whole = timeout(self.source.pace.answer, body.collect()).await;
-            let body = whole.ok().and_then(Result::ok).map(|b| b.to_bytes().to_vec());
+            let body = whole.ok().and_then(Result::ok).map(http_body_util::Collected::to_bytes);
             let body = body.unwrap_or_default();
             return failed(Answer { status: head.status, headers: head.headers, body }.failure());
         }
@@ -68,7 +69,11 @@ impl Watch {
             self.source.api.metrics().heard(&self.resource);
             lines.push(&data);
             while let Some(line) = lines.next() {
-                match self.event(&line, version) {
+                if events == 0 && planted::on(Bug::LosesTheFirstEvent) {
+                    events += 1;
+                    continue;
+                }
+                match self.event(line, version) {
                     Ok(()) => events += 1,
                     Err(end) => return end,
                 }
@@ -82,9 +87,14 @@ impl Watch {
     /// Hands on one event.
     fn event(&mut self, line: &[u8], version: &mut String) -> Result<(), End> {
         let unreadable = |e: serde_json::Error| End::Refused(format!("an unreadable event: {e}"));
-        let event: Event<'_> = serde_json::from_slice(line).map_err(unreadable)?;
-        let json = event.object.get();
-        let seen = match event.r#type {
+        let (happened, json) = match as_servers_write(line) {
+            Some(parts) => parts,
+            None => {
+                let event: Event<'_> = serde_json::from_slice(line).map_err(unreadable)?;
+                (event.r#type, event.object.get())
+            }
+        };
+        let seen = match happened {
             "ADDED" | "MODIFIED" => self.apply(json).map(|(_, version)| version),
             "DELETED" => match kinds::identity(json) {
                 Ok(identity) => {
@@ -126,6 +136,15 @@ impl Watch {
     }
 }
 
+/// Cuts an event into its type and its object's JSON without reading the object: it is read once
+/// more anyway. Anything but the form in which API servers write events is left to serde.
+fn as_servers_write(line: &[u8]) -> Option<(&str, &str)> {
+    let text = std::str::from_utf8(line).ok()?;
+    let (happened, rest) = text.strip_prefix("{\"type\":\"")?.split_once('"')?;
+    let object = rest.strip_prefix(",\"object\":")?.strip_suffix('}')?;
+    (object.starts_with('{') && object.ends_with('}')).then_some((happened, object))
+}
+
 /// A bookmark carries a version and nothing else.
 fn bookmark(json: &str) -> Option<String> {
     let value: serde_json::Value = serde_json::from_str(json).ok()?;
@@ -135,9 +154,14 @@ fn bookmark(json: &str) -> Option<String> {
 /// Tells an expired version from other errors, whether it answers the request or ends the stream.
 fn failed(failure: Failure) -> End {
     let Failure { code, reason, message } = failure;
-    match code == 410 || reason == "Expired" || reason == "Gone" {
-        true => End::Expired(message),
-        false => End::Refused(format!("{message} ({code})")),
+    if code == 410 || reason == "Expired" || reason == "Gone" {
+        return End::Expired(message);
+    }
+    let problem = format!("{message} ({code})");
+    match code {
+        // It is about us, or about how much there is to do; a new list gets over neither.
+        401 | 403 | 429 => End::Broken(problem),
+        _ => End::Refused(problem),
     }
 }
 
@@ -166,19 +190,17 @@ impl Lines {
         self.rest.extend_from_slice(data);
     }
 
-    fn next(&mut self) -> Option<Vec<u8>> {
+    fn next(&mut self) -> Option<&[u8]> {
         loop {
-            let found = self.rest.get(self.searched..)?.iter().position(|byte| *byte == b'\n');
-            let Some(length) = found else {
+            let Some(length) = memchr::memchr(b'\n', self.rest.get(self.searched..)?) else {
                 self.searched = self.rest.len();
                 return None;
             };
-            let end = self.searched + length;
-            let line = self.rest.get(self.start..end)?.to_vec();
-            self.start = end + 1;
+            let line = self.start..self.searched + length;
+            self.start = line.end + 1;
             self.searched = self.start;
-            if !line.trim_ascii().is_empty() {
-                return Some(line);
+            if !self.rest[line.clone()].trim_ascii().is_empty() {
+                return Some(&self.rest[line]);
             }
         }
     }
@@ -195,10 +217,24 @@ mod tests {
         for chunk in ["a", "b\n", "\ncd\nef\ng", "", "h\nrest"] {
             lines.push(chunk.as_bytes());
             while let Some(line) = lines.next() {
-                cut.push(String::from_utf8(line).unwrap());
+                cut.push(String::from_utf8(line.to_vec()).unwrap());
             }
         }
         assert_eq!(cut, ["ab", "cd", "ef", "gh"]);
+    }
+
+    #[test]
+    fn events_in_the_usual_form_are_cut_and_others_are_left_to_serde() {
+        let usual = br#"{"type":"ADDED","object":{"a":{}}}"#;
+        assert_eq!(as_servers_write(usual), Some(("ADDED", r#"{"a":{}}"#)));
+        for other in [
+            r#"{ "type":"ADDED","object":{}}"#,
+            r#"{"object":{},"type":"ADDED"}"#,
+            r#"{"type":"ADDED","object":{} }"#,
+            r#"{"type":"ADDED","object":{},"more":1}"#,
+        ] {
+            assert_eq!(as_servers_write(other.as_bytes()), None, "{other}");
+        }
     }
 
     #[test]
@@ -208,5 +244,9 @@ mod tests {
         assert_eq!(of(r#"{"reason":"Expired","message":"x"}"#), End::Expired("x".into()));
         let large = of(r#"{"code":504,"reason":"Timeout","message":"Too large resource version"}"#);
         assert_eq!(large, End::Refused("Too large resource version (504)".into()));
+        for code in [401, 403, 429] {
+            let refused = of(&format!(r#"{{"code":{code},"message":"no"}}"#));
+            assert_eq!(refused, End::Broken(format!("no ({code})")));
+        }
     }
 }

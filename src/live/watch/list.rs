@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 use super::Watch;
 use crate::live::client::Call;
 use crate::live::kinds::{self, Key};
+use crate::wire::Kind;
 
 /// Objects a page. Source: client-go's pager.
 const PAGE: usize = 500;
@@ -15,18 +16,18 @@ const PAGE: usize = 500;
 const RESTARTS_MAX: u32 = 3;
 
 #[derive(Deserialize)]
-struct Page<'a> {
+pub(in crate::live) struct Page<'a> {
     #[serde(default)]
-    metadata: PageMeta,
+    pub(in crate::live) metadata: PageMeta,
     #[serde(borrow, default)]
-    items: Option<Vec<&'a RawValue>>,
+    pub(in crate::live) items: Option<Vec<&'a RawValue>>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct PageMeta {
-    resource_version: String,
-    r#continue: Option<String>,
+pub(in crate::live) struct PageMeta {
+    pub(in crate::live) resource_version: String,
+    pub(in crate::live) r#continue: Option<String>,
 }
 
 impl Watch {
@@ -41,7 +42,7 @@ impl Watch {
         let mut listed: BTreeSet<Key> = BTreeSet::new();
         loop {
             let waited = self.source.rate.take().await;
-            let call = Call::get(self.page_path(&next));
+            let call = Call::get(page_path(self.kind, &next));
             self.source.api.rate_limited(&call.method, waited);
             let answer = self.source.api.call(&call, self.source.pace.answer).await;
             let answer = answer.map_err(|e| e.message().to_owned())?;
@@ -79,17 +80,18 @@ impl Watch {
             self.forget(&key);
         }
     }
+}
 
-    fn page_path(&self, next: &str) -> String {
-        let mut path = format!("{}?limit={PAGE}", kinds::list_path(self.kind));
-        if let Some(selector) = kinds::selector(self.kind) {
-            path += &format!("&{selector}");
-        }
-        if !next.is_empty() {
-            path += &format!("&continue={}", escaped(next));
-        }
-        path
+/// Returns the path of a page without resourceVersion: what is true now.
+pub(in crate::live) fn page_path(kind: Kind, next: &str) -> String {
+    let mut path = format!("{}?limit={PAGE}", kinds::list_path(kind));
+    if let Some(selector) = kinds::selector(kind) {
+        path += &format!("&{selector}");
     }
+    if !next.is_empty() {
+        path += &format!("&continue={}", escaped(next));
+    }
+    path
 }
 
 /// Escapes what can't stand in a query.

@@ -18,6 +18,9 @@ pub struct Pace {
     /// The server is asked to end a stream after a random time of one to two of these.
     pub lifetime: Duration,
     pub complain_again: Duration,
+    /// The first list of pods waits so long for the Lease: one that began before we led would have
+    /// to be made again.
+    pub lead_soon: Duration,
 }
 
 impl Default for Pace {
@@ -31,6 +34,7 @@ impl Default for Pace {
             // Source: client-go's minWatchTimeout.
             lifetime: Duration::from_secs(300),
             complain_again: Duration::from_secs(60),
+            lead_soon: Duration::from_millis(500),
         }
     }
 }

@@ -170,7 +170,7 @@ fn pages_are_joined_before_the_watch_is_synced() {
     assert_eq!(play.hears(4), ["+a", "+b", "nodes true", "+c"]);
     assert_eq!(play.asked(4), ["list", "list a%20b", "watch 5", "watch 6"]);
     let heads = play.seen.lock().unwrap();
-    let agent = format!("user-agent: berth/{} (", env!("CARGO_PKG_VERSION"));
+    let agent = format!("user-agent: berth/v{} (", env!("CARGO_PKG_VERSION"));
     assert!(heads.iter().all(|head| head.contains(&agent)), "{heads:?}");
     assert!(heads[2].contains("allowWatchBookmarks=true"), "{}", heads[2]);
 }
@@ -252,6 +252,26 @@ fn errors_that_stay_lead_to_a_new_list() {
     ]);
     assert_eq!(play.hears(3), ["nodes true", "nodes false", "nodes true"]);
     assert_eq!(play.asked(8)[5..], ["watch 5", "list", "watch 3"]);
+}
+
+#[test]
+fn a_watch_that_we_may_not_have_for_now_needs_no_new_list() {
+    let unauthorized = || Json(401, status(401, "Unauthorized"));
+    let play = Play::of(vec![
+        list(5, "", &[]),
+        unauthorized(),
+        Json(403, status(403, "Forbidden")),
+        unauthorized(),
+        Json(429, status(429, "TooManyRequests")),
+        unauthorized(),
+        unauthorized(),
+        Stream(vec![event("ADDED", &node("a", "1", 6))]),
+    ]);
+    assert_eq!(play.hears(2), ["nodes true", "+a"]);
+    assert_eq!(
+        play.asked(9)[1..],
+        ["watch 5"; 7].into_iter().chain(["watch 6"]).collect::<Vec<_>>()
+    );
 }
 
 #[test]

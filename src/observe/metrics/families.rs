@@ -8,7 +8,7 @@
 //! Cardinality is bounded: every label takes its values from the configuration (`profile`,
 //! `plugin`), from the kinds that are watched (`resource`), or from words in the program.
 
-use Buckets::{Doubling, List};
+use Buckets::{ByHalf, Doubling, List};
 use Stability::{Alpha, Beta, Own, Stable};
 
 /// One family.
@@ -37,6 +37,11 @@ pub enum Buckets {
         count: i32,
     },
     List(&'static [f64]),
+    /// `count` bounds, each half as large again as the one before.
+    ByHalf {
+        start: f64,
+        count: usize,
+    },
 }
 
 /// What kube-scheduler promises of the family; it stands before the help text, as there.
@@ -66,6 +71,10 @@ impl Buckets {
         match self {
             Doubling { start, count } => (0..count).map(|n| start * 2f64.powi(n)).collect(),
             List(bounds) => bounds.to_vec(),
+            // Multiplied one after the other, as upstream's are: rounding is part of the bound.
+            ByHalf { start, count } => {
+                std::iter::successors(Some(start), |bound| Some(bound * 1.5)).take(count).collect()
+            }
         }
     }
 }
@@ -114,6 +123,10 @@ const fn histogram(
 const ATTEMPT: Buckets = Doubling { start: 0.001, count: 15 };
 /// 0.1 ms to 0.2 s. Unit: seconds.
 const HANDLING: Buckets = Doubling { start: 0.0001, count: 12 };
+/// 1 ms to 33 s. Unit: seconds.
+const PREEMPTION: Buckets = Doubling { start: 0.001, count: 16 };
+/// 10 µs to 22 ms. Unit: seconds.
+const CALL: Buckets = ByHalf { start: 0.00001, count: 20 };
 const REQUEST: Buckets =
     List(&[0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0]);
 /// Unit: bytes.
@@ -192,6 +205,13 @@ pub const UPSTREAM: &[Family] = &[
         HANDLING,
         "Time to fold one event into the ledger and to wake whom it may help.",
     ),
+    histogram(
+        "scheduler_framework_extension_point_duration_seconds",
+        Stable,
+        &["extension_point", "profile", "status"],
+        HANDLING,
+        "Time that an attempt spent at an extension point, all plugins and nodes together.",
+    ),
     gauge(
         "scheduler_inflight_events",
         Alpha,
@@ -217,6 +237,13 @@ pub const UPSTREAM: &[Family] = &[
         &["extension_point", "plugin", "profile"],
         "Calls of a plugin at PreFilter, Filter, PreScore and Score; what a class remembers costs \
          no call.",
+    ),
+    histogram(
+        "scheduler_plugin_execution_duration_seconds",
+        Beta,
+        &["extension_point", "plugin", "status"],
+        CALL,
+        "Time of a plugin's call, in one of ten attempts; of the nodes that it looks at, the first.",
     ),
     counter(
         "scheduler_pod_scheduled_after_flush_total",
@@ -245,6 +272,26 @@ pub const UPSTREAM: &[Family] = &[
         "How often it was looked for victims.",
     ),
     histogram(
+        "scheduler_preemption_evaluation_duration_seconds",
+        Alpha,
+        &["preemptor", "result"],
+        PREEMPTION,
+        "Time that the search for victims took.",
+    ),
+    histogram(
+        "scheduler_preemption_execution_duration_seconds",
+        Alpha,
+        &["preemptor", "result"],
+        PREEMPTION,
+        "Time until the server had answered the deletion of every victim.",
+    ),
+    counter(
+        "scheduler_preemption_goroutines_execution_total",
+        Alpha,
+        &["result"],
+        "Preemptions whose victims were asked to leave.",
+    ),
+    histogram(
         "scheduler_preemption_victims",
         Stable,
         &[],
@@ -268,6 +315,13 @@ pub const UPSTREAM: &[Family] = &[
         Alpha,
         &["queue", "type"],
         "Pods of their own and groups that wait, by the queue that they wait in.",
+    ),
+    histogram(
+        "scheduler_queueing_hint_execution_duration_seconds",
+        Alpha,
+        &["event", "hint", "plugin"],
+        CALL,
+        "Time of a plugin's hint whether a change may help a pod, at one of ten changes.",
     ),
     counter(
         "scheduler_schedule_attempts_total",

@@ -10,25 +10,33 @@ use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use berth_core::engine::{
-    Bound, CycleReport, Decision, Engine, FailedPlan, Input, Outcome, PermitWait, Poll,
+    Bound, Code, CycleReport, Decision, Engine, Eviction, FailedPlan, Input, Outcome, PermitWait,
+    Poll, WriteId, WriteResult,
 };
+use berth_core::framework::{Op, Point};
 use berth_core::snapshot::ClusterEvent;
 use berth_core::types::{Pod, PodUid, Timestamp};
 
 use super::Metrics;
 use super::handles::NO_LABELS;
 use super::resources::{self, Ask, Waker};
+use super::stopwatch::point_name;
 
 /// What the engine holds is published so often while something happens.
 pub(super) const PUBLISH: Duration = Duration::from_secs(1);
 /// What an attempt costs besides its plugin calls on nodes, in steps: as the engine charges it.
 const STEPS_AN_ATTEMPT: u64 = 20;
+/// One of so many binds counts as its plugin's call too, as the engine samples calls.
+const SAMPLE: u64 = 10;
 
 /// The engine thread's notebook.
 pub struct Recorder {
     pub(super) metrics: Metrics,
     /// When the search began that placed a pod whose bind is not confirmed yet.
     planned: HashMap<PodUid, Instant>,
+    /// Binds that have no outcome yet.
+    binds: HashMap<WriteId, (PodUid, Instant)>,
+    n_binds: u64,
     /// Time of polls in which a search went on without an end.
     carried: Duration,
     pub(super) published: Option<Instant>,
@@ -55,6 +63,8 @@ impl Metrics {
             asks: self.open_desk(wake),
             metrics: self.clone(),
             planned: HashMap::new(),
+            binds: HashMap::new(),
+            n_binds: 0,
             carried: Duration::ZERO,
             published: None,
             stale: true,
@@ -67,6 +77,9 @@ impl Metrics {
 impl Recorder {
     /// Looks at an input that is about to be folded.
     pub fn sees(&mut self, input: &Input, engine: &Engine) -> Seen {
+        if let Input::Outcome { write, result } = input {
+            self.bind_answered(*write, result, engine);
+        }
         let Input::Cluster(event) = input else { return Seen::default() };
         match event {
             ClusterEvent::PodApplied(pod) => self.count_unscored(pod, engine),
@@ -74,6 +87,30 @@ impl Recorder {
             _ => {}
         }
         Seen { event: Some(event.label(engine.cluster())) }
+    }
+
+    /// Bind is the one point whose time is spent outside the engine.
+    fn bind_answered(&mut self, write: WriteId, result: &WriteResult, engine: &Engine) {
+        let Some((uid, sent)) = self.binds.remove(&write) else { return };
+        let Some(record) = engine.cluster().pod(&uid) else { return };
+        let name = &record.pod.spec.scheduler_name;
+        let profile = engine.profiles().iter().find(|profile| profile.scheduler_name == *name);
+        let Some(profile) = profile else { return };
+        let seconds = sent.elapsed().as_secs_f64();
+        let code = match result {
+            WriteResult::Done(_) => Code::Success.name(),
+            WriteResult::Stale { .. }
+            | WriteResult::Refused { .. }
+            | WriteResult::NotSent { .. }
+            | WriteResult::Unknown { .. } => Code::Error.name(),
+        };
+        let (families, point) = (self.metrics.families(), point_name(Point::Bind));
+        families.points.with_label_values(&[point, name, code]).observe(seconds);
+        let plugin = profile.bind.first().filter(|_| self.n_binds.is_multiple_of(SAMPLE));
+        if let Some(plugin) = plugin {
+            families.plugins.with_label_values(&[point, plugin.name, code]).observe(seconds);
+        }
+        self.n_binds += 1;
     }
 
     /// Counts, once a pod, the preferred terms that its score leaves out.
@@ -116,10 +153,12 @@ impl Recorder {
             let took = took + std::mem::take(&mut self.carried);
             self.reported(&reports, begun, took);
         }
+        self.binds_begin(poll);
         let measures = &poll.measures;
         measures.bound.iter().for_each(|bound| self.bound(bound, now));
         measures.failed_plans.iter().for_each(|failed| self.failed(failed));
         measures.permit_waits.iter().for_each(|wait| self.permit_waited(*wait));
+        measures.evictions.iter().for_each(|eviction| self.evicted(*eviction));
         let families = self.metrics.families();
         let asked = families.preemption_attempts.with_label_values(NO_LABELS);
         asked.inc_by(measures.preemption_attempts as f64);
@@ -127,6 +166,25 @@ impl Recorder {
             families.victims.with_label_values(NO_LABELS).observe(*victims as f64);
         }
         self.stale |= !poll.decisions.is_empty();
+    }
+
+    fn binds_begin(&mut self, poll: &Poll) {
+        let now = Instant::now();
+        for decision in &poll.decisions {
+            if let Decision::Write(write) = decision
+                && let Op::Bind { pod, .. } = &write.op
+            {
+                self.binds.insert(write.id, (pod.uid.clone(), now));
+            }
+        }
+    }
+
+    fn evicted(&self, eviction: Eviction) {
+        let families = self.metrics.families();
+        let result = if eviction.agreed { "success" } else { "error" };
+        families.executions.with_label_values(&[result]).inc();
+        let seconds = eviction.took.as_millis() as f64 / 1000.0;
+        families.execution.with_label_values(&["pod", result]).observe(seconds);
     }
 
     fn worked(&self, took: Duration) {

@@ -1,6 +1,6 @@
 //! From what is counted to Prometheus' text format.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use prometheus::{GaugeVec, TextEncoder};
@@ -22,6 +22,8 @@ const BUSY_MARKS_MAX: usize = 1000;
 pub(super) struct Rendering {
     /// Seconds worked, at the moments of earlier renderings, oldest first.
     busy: VecDeque<(Instant, f64)>,
+    /// Families that are left out, by their full names.
+    pub(super) disabled: BTreeSet<String>,
 }
 
 /// What a sampler may say.
@@ -58,11 +60,10 @@ impl Metrics {
         for sampler in lock(&self.shared.samplers).iter() {
             sampler(&Sample { families });
         }
-        let mut text = String::new();
+        let (mut text, mut gathered) = (String::new(), self.shared.registry.gather());
+        gathered.retain(|family| !rendering.disabled.contains(family.name()));
         // Fails for empty or contradictory families only, which the registry does not hand out.
-        if let Err(error) =
-            TextEncoder::new().encode_utf8(&self.shared.registry.gather(), &mut text)
-        {
+        if let Err(error) = TextEncoder::new().encode_utf8(&gathered, &mut text) {
             tracing::warn!(%error, "metrics can't be rendered");
         }
         text.into_bytes()

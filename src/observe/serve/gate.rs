@@ -9,7 +9,7 @@ use hyper::body::Body as _;
 use tracing::{debug, info};
 
 use super::accept::Peer;
-use super::answer::{Answer, error, failure, harmless};
+use super::answer::{Answer, error, failure, harmless, no_sniff};
 use super::authn::{Authenticator, User};
 use super::authz::{Authorizer, Verdict};
 
@@ -78,5 +78,5 @@ fn forbidden(user: &str, verb: &str, path: &str, reason: &str) -> Answer {
     if !reason.is_empty() {
         message = format!("{message}: {reason}");
     }
-    failure(StatusCode::FORBIDDEN, "Forbidden", &format!("forbidden: {message}"))
+    no_sniff(failure(StatusCode::FORBIDDEN, "Forbidden", &format!("forbidden: {message}")))
 }

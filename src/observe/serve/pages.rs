@@ -1,7 +1,9 @@
 //! The pages of the secure port.
 
+mod streamed;
+
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
+use std::io::{self, Write};
 use std::sync::Arc;
 
 use axum::Router;
@@ -13,6 +15,7 @@ use serde_json::{Value, json};
 use tracing::warn;
 
 use super::answer::{Answer, JSON, answer, error, failure, no_sniff, pretty, text};
+use super::debug;
 use super::gate::{self, Gate};
 use super::health::Health;
 
@@ -26,11 +29,11 @@ const WARNING: &str = "Warning: This endpoint is not meant to be machine parseab
 /// may block.
 pub trait Pages: Send + Sync {
     fn metrics(&self) -> Vec<u8>;
-    /// Empty while another replica leads.
+    /// Writes nothing while another replica leads.
     ///
     /// # Errors
-    /// The engine is gone or too busy.
-    fn resources(&self) -> io::Result<Vec<u8>>;
+    /// The engine is gone or too busy, or `out` is closed.
+    fn resources(&self, out: &mut dyn Write) -> io::Result<()>;
 }
 
 /// What the pages show.
@@ -73,6 +76,9 @@ pub(super) fn router(state: ServeState, gate: Arc<Gate>) -> Router {
     if shown.state.statusz {
         router = router.route("/statusz", any(statusz));
     }
+    if shown.state.configuration["enableProfiling"] == true {
+        router = router.route("/debug/flags/v", any(debug::verbosity));
+    }
     router
         .route("/metrics", any(metrics))
         .route("/metrics/resources", any(resources))
@@ -91,18 +97,26 @@ async fn health(State(shown): State<Arc<Shown>>, request: Request) -> Answer {
     shown.state.health.answer(request.uri().path(), request.uri().query().unwrap_or_default())
 }
 
-/// Makes a page on a thread where that may take its time.
+/// Answers with a page that is written while it is sent, packed if the client understands that.
 async fn made(
     shown: Arc<Shown>,
-    make: impl FnOnce(&Shown) -> io::Result<Vec<u8>> + Send + 'static,
+    headers: &HeaderMap,
+    write: impl FnOnce(&Shown, &mut dyn Write) -> io::Result<()> + Send + 'static,
 ) -> Answer {
-    match tokio::task::spawn_blocking(move || make(&shown)).await {
-        Ok(Ok(page)) => answer(StatusCode::OK, METRICS, page),
-        Ok(Err(problem)) => {
+    let packed = streamed::takes_gzip(headers);
+    match streamed::body(packed, move |out| write(&shown, out)).await {
+        Ok(body) => {
+            let mut response = answer(StatusCode::OK, METRICS, body);
+            if packed {
+                let gzip = HeaderValue::from_static("gzip");
+                response.headers_mut().insert(header::CONTENT_ENCODING, gzip);
+            }
+            response
+        }
+        Err(problem) => {
             warn!(%problem, "the page can't be made");
             error(StatusCode::INTERNAL_SERVER_ERROR, "the page can't be made")
         }
-        Err(_) => error(StatusCode::INTERNAL_SERVER_ERROR, "the page can't be made"),
     }
 }
 
@@ -111,11 +125,16 @@ async fn metrics(State(shown): State<Arc<Shown>>, request: Request) -> Answer {
         // Upstream forgets its counts; a counter that starts over by request misleads whoever scrapes.
         return error(StatusCode::METHOD_NOT_ALLOWED, "metrics are not reset");
     }
-    made(shown, |shown| Ok(shown.state.pages.metrics())).await
+    let write = |shown: &Shown, out: &mut dyn Write| out.write_all(&shown.state.pages.metrics());
+    made(shown, request.headers(), write).await
 }
 
-async fn resources(State(shown): State<Arc<Shown>>) -> Answer {
-    made(shown, |shown| shown.state.pages.resources()).await
+async fn resources(State(shown): State<Arc<Shown>>, request: Request) -> Answer {
+    if request.method() == Method::DELETE {
+        // Nothing is counted here that could be forgotten.
+        return text("metrics reset\n");
+    }
+    made(shown, request.headers(), |shown, out| shown.state.pages.resources(out)).await
 }
 
 async fn slis(State(shown): State<Arc<Shown>>, request: Request) -> Answer {

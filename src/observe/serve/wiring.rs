@@ -1,7 +1,7 @@
 //! What a run hands to the secure port: its election, metrics and state.
 
 use std::collections::BTreeMap;
-use std::io;
+use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -111,11 +111,10 @@ impl Pages for Counted {
         self.metrics.render()
     }
 
-    fn resources(&self) -> io::Result<Vec<u8>> {
-        let mut page = Vec::new();
+    fn resources(&self, out: &mut dyn Write) -> io::Result<()> {
         if self.leadership.as_ref().is_none_or(Leadership::is_leading) {
-            self.metrics.resources(&mut page)?;
+            self.metrics.resources(out)?;
         }
-        Ok(page)
+        Ok(())
     }
 }

@@ -12,44 +12,66 @@ use crate::wire::reading::Reading;
 /// Amounts by resource; milli-CPU for cpu, else whole units.
 pub(super) type Amounts = Vec<(Text, i64)>;
 
-/// Returns the amounts that the spec asks for.
-pub(super) fn read(reading: &mut Reading<'_>, spec: &k8s::PodSpec) -> PodContainers {
-    let mut wanted = PodContainers::default();
+/// Returns the amounts that the spec asks for, and the limits of the whole pod.
+pub(super) fn read(reading: &mut Reading<'_>, spec: &k8s::PodSpec) -> (PodContainers, Resources) {
+    let (mut wanted, mut limits) = (PodContainers::default(), PodContainers::default());
     let at = SPEC.field("containers");
     reading.each(&at, &spec.containers, |reading, at, container| {
-        wanted.main.push(container_requests(reading, at, container, false));
+        let (requests, limit) = container_amounts(reading, at, container, false);
+        wanted.main.push(requests);
+        limits.main.push(limit);
     });
     let at = SPEC.field("initContainers");
     reading.each(&at, &spec.init_containers, |reading, at, container| {
         let sidecar = is_sidecar(container);
-        wanted.init.push(container_requests(reading, at, container, sidecar));
+        let (requests, limit) = container_amounts(reading, at, container, sidecar);
+        wanted.init.push(requests);
+        limits.init.push(limit);
     });
     wanted.overhead = resources(&reading.amounts(&SPEC.field("overhead"), &spec.overhead));
-    wanted.pod_level = pod_level(reading, spec, &wanted);
-    wanted
+    (wanted.pod_level, limits.pod_level) = pod_level(reading, spec, &wanted);
+    let limits = limit(&limits, &wanted.overhead);
+    (wanted, limits)
+}
+
+/// Returns the limits of a whole pod: overhead comes on top of what is limited at all.
+///
+/// Source: component-helpers v0.37.2 `resource.PodLimits`.
+fn limit(limits: &PodContainers, overhead: &Resources) -> Resources {
+    let mut sum = limits.requests().real;
+    for (name, amount) in overhead.iter() {
+        let limit = sum.amount(name);
+        if limit > 0 {
+            sum.set(&Text::from(name), limit.saturating_add(amount));
+        }
+    }
+    sum
 }
 
 pub(super) fn is_sidecar(container: &k8s::Container) -> bool {
     container.restart_policy.value().is_some_and(|policy| policy == "Always")
 }
 
-/// Limits stand in for requests that aren't given, as the API server has it.
-fn container_requests(
+/// Returns requests and limits. Limits stand in for requests that aren't given, as the API server
+/// has it.
+fn container_amounts(
     reading: &mut Reading<'_>,
     at: &Path<'_>,
     container: &k8s::Container,
     sidecar: bool,
-) -> ContainerRequests {
+) -> (ContainerRequests, ContainerRequests) {
     reading.opt(&at.field("restartPolicy"), &container.restart_policy);
     let at = at.field("resources");
     let Some(wire) = reading.opt(&at, &container.resources) else {
-        return ContainerRequests { sidecar, ..ContainerRequests::default() };
+        let nothing = ContainerRequests { sidecar, ..ContainerRequests::default() };
+        return (nothing.clone(), nothing);
     };
     let mut amounts = reading.amounts(&at.field("requests"), &wire.requests);
     let limits = reading.amounts(&at.field("limits"), &wire.limits);
+    let limit = of_amounts(&limits, sidecar);
     let set = |name: &str| wire.requests.value().is_some_and(|map| map.contains_key(name));
     amounts.extend(limits.into_iter().filter(|(name, _)| !set(name)));
-    of_amounts(&amounts, sidecar)
+    (of_amounts(&amounts, sidecar), limit)
 }
 
 pub(super) fn of_amounts(amounts: &Amounts, sidecar: bool) -> ContainerRequests {
@@ -71,7 +93,7 @@ pub(super) fn resources(amounts: &Amounts) -> Resources {
     resources
 }
 
-/// Returns the pod-level requests; limits stand in where neither the pod nor a container requests.
+/// Returns the pod-level requests and limits; limits stand in where neither the pod nor a container requests.
 ///
 /// Source: KEP-2837 "Proposed validation & defaulting rules". Where containers do request, their
 /// sum would be filled in, which is what counts without an entry as well.
@@ -79,20 +101,21 @@ fn pod_level(
     reading: &mut Reading<'_>,
     spec: &k8s::PodSpec,
     containers: &PodContainers,
-) -> Amounts {
+) -> (Amounts, Amounts) {
     let at = SPEC.field("resources");
-    let Some(wire) = reading.opt(&at, &spec.resources) else { return Vec::new() };
+    let Some(wire) = reading.opt(&at, &spec.resources) else { return (Vec::new(), Vec::new()) };
     let mut amounts = reading.amounts(&at.field("requests"), &wire.requests);
-    let limits = reading.amounts(&at.field("limits"), &wire.limits);
+    let mut limits = reading.amounts(&at.field("limits"), &wire.limits);
     let all = || containers.main.iter().chain(&containers.init);
     let set = |name: &str| {
         wire.requests.value().is_some_and(|map| map.contains_key(name))
             || (name == CPU && all().any(|container| container.cpu_set))
             || (name == MEMORY && all().any(|container| container.memory_set))
     };
-    amounts.extend(limits.into_iter().filter(|(name, _)| !set(name)));
+    amounts.extend(limits.iter().filter(|(name, _)| !set(name)).cloned());
     amounts.retain(|(name, _)| counts_at_pod_level(name));
-    amounts
+    limits.retain(|(name, _)| counts_at_pod_level(name));
+    (amounts, limits)
 }
 
 pub(super) fn counts_at_pod_level(name: &str) -> bool {

@@ -224,6 +224,22 @@ fn limits_stand_in_for_missing_requests() {
 }
 
 #[test]
+fn limits_of_a_pod_are_those_of_what_runs_together_and_its_overhead() {
+    let mut spec = container(json!({"limits": {"cpu": "2", "nvidia.com/gpu": 1}}));
+    spec["initContainers"] = json!([
+        {"name": "i", "resources": {"limits": {"cpu": "5"}}},
+        {"name": "s", "restartPolicy": "Always", "resources": {"limits": {"nvidia.com/gpu": 1}}},
+    ]);
+    spec["overhead"] = json!({"cpu": "100m", "memory": "1Mi"});
+    let limits = with_spec(spec.clone()).limits;
+    assert_eq!((limits.cpu_milli, limits.amount("nvidia.com/gpu")), (5100, 2));
+    assert_eq!(limits.memory_bytes, 0, "overhead alone limits nothing");
+    spec["resources"] = json!({"limits": {"cpu": "3", "nvidia.com/gpu": 8}});
+    let limits = with_spec(spec).limits;
+    assert_eq!((limits.cpu_milli, limits.amount("nvidia.com/gpu")), (3100, 2));
+}
+
+#[test]
 fn pod_level_amounts_replace_the_sum_for_what_they_may_name() {
     let with = |pod_level: Value, resources: Value| {
         let mut spec = container(resources);

@@ -46,15 +46,24 @@ fn pod(name: &str, cpu_milli: i64) -> ClusterEvent {
         resource_version: 1,
         spec: Arc::new(spec),
         usage: Arc::new(requests),
+        limits: Arc::new(amount(2 * cpu_milli)),
         ..Pod::default()
     }))
 }
 
 impl Burst {
     pub(crate) fn new(nodes: usize) -> Burst {
+        Burst::of(nodes, true)
+    }
+
+    /// Makes one with or without the stopwatch of a running Berth.
+    pub(crate) fn of(nodes: usize, timed: bool) -> Burst {
         let configuration = Configuration::defaults(false);
-        let (profiles, setup) = assemble(&configuration, 1).expect("the defaults are sound");
+        let (profiles, mut setup) = assemble(&configuration, 1).expect("the defaults are sound");
         let metrics = Metrics::default();
+        if timed {
+            setup.stopwatch = metrics.stopwatch(&profiles);
+        }
         let recorder = metrics.recorder(|| {});
         let engine = Engine::new(profiles, setup);
         let mut burst = Burst { metrics, engine, recorder, now: Timestamp(1_000_000) };
@@ -83,8 +92,9 @@ impl Burst {
         }
     }
 
-    /// Schedules `count` pods and one that fits nowhere.
-    pub(crate) fn run(mut self, count: usize) {
+    /// Schedules `count` pods and one that fits nowhere, and returns what was decided.
+    pub(crate) fn run(mut self, count: usize) -> Vec<String> {
+        let mut decided = Vec::new();
         self.pods(count);
         self.input(Input::Cluster(pod("whale", 1_000_000)));
         let mut writes = VecDeque::new();
@@ -93,6 +103,7 @@ impl Burst {
             let poll = self.engine.poll(self.now);
             self.recorder.polled(&poll, begun, begun.elapsed(), self.now);
             let working = poll.working;
+            decided.extend(poll.decisions.iter().map(|decision| format!("{decision:?}")));
             writes.extend(poll.decisions.into_iter().filter_map(write));
             if let Some(Write { id, op, .. }) = writes.pop_front() {
                 assert!(matches!(op, Op::Bind { .. } | Op::SetCondition { .. }), "{op:?}");
@@ -104,6 +115,7 @@ impl Burst {
         }
         // What is published once a second is due for the first time.
         self.recorder.between_polls(&self.engine);
+        decided
     }
 
     /// Has a thread answer what the recorder is asked.

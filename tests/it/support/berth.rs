@@ -1,17 +1,16 @@
 //! The real binary as a child process.
 
-use std::fs::{self, File};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
 
-use berth_stand::{ADMIN, Stand, try_wait_for, wait_for};
+use berth_stand::{ADMIN, Process, Stand, try_wait_for, wait_for};
 
 use super::SOON;
 
 /// A running `berth run`, killed on drop. Its log goes to a file.
 pub(crate) struct Berth {
-    child: Child,
-    log: PathBuf,
+    process: Process,
 }
 
 /// Runs the binary to its end, with a limit that only a hanging one reaches.
@@ -27,19 +26,6 @@ pub(crate) fn berth(args: &[&str]) -> Output {
         let _ = child.kill();
     }
     child.wait_with_output().expect("its output")
-}
-
-/// Returns the command of the binary. Where setpriv of util-linux is, the kernel kills it when the
-/// test's thread ends, however that comes about.
-fn dying_with_us() -> Command {
-    let mut probe = Command::new("setpriv");
-    let probe = probe.args(["--pdeathsig", "KILL", "true"]).stderr(Stdio::null());
-    if !probe.status().is_ok_and(|status| status.success()) {
-        return Command::new(env!("CARGO_BIN_EXE_berth"));
-    }
-    let mut command = Command::new("setpriv");
-    command.args(["--pdeathsig", "KILL", "--", env!("CARGO_BIN_EXE_berth")]);
-    command
 }
 
 /// Returns the last line that a program wrote to stderr.
@@ -76,24 +62,19 @@ impl Berth {
         let named = config.replacen("clientConnection: {", &client, 1);
         assert_ne!(named, config, "the configuration has a clientConnection");
         fs::write(&config_path, named).expect("the configuration is written");
+        let config = format!("--config={}", config_path.display());
+        let own = [config.as_str(), "--secure-port=0", "-v=5"];
+        let args: Vec<String> = own.iter().chain(flags).map(|arg| (*arg).to_owned()).collect();
         let log = folder.join("berth.log");
-        let stderr = File::create(&log).expect("a log");
-        let child = dying_with_us()
-            .arg("--config")
-            .arg(config_path)
-            .arg("--secure-port=0")
-            .arg("-v=5")
-            .args(flags)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(stderr)
-            .spawn()
-            .expect("the binary starts");
-        Berth { child, log }
+        // A log is appended to, and this one is to begin with us.
+        let _ = fs::remove_file(&log);
+        let binary = Path::new(env!("CARGO_BIN_EXE_berth"));
+        let process = Process::start("berth", binary, &args, &log).expect("the binary starts");
+        Berth { process }
     }
 
     pub(crate) fn log(&self) -> String {
-        fs::read_to_string(&self.log).unwrap_or_default()
+        self.process.log()
     }
 
     /// Ends it as a kubelet would, and returns its exit code.
@@ -104,13 +85,12 @@ impl Berth {
 
     /// Sends a signal such as `STOP`.
     pub(crate) fn signal(&self, name: &str) {
-        signal(self.child.id(), name);
+        signal(self.process.pid(), name);
     }
 
     /// Waits until it ends by itself. None: a signal ended it.
     pub(crate) fn exit_code(mut self) -> Option<i32> {
-        let ended = || self.child.try_wait().expect("its status");
-        wait_for(SOON, "berth ends", ended).code()
+        wait_for(SOON, "berth ends", || self.process.ended()).code()
     }
 }
 
@@ -122,8 +102,6 @@ pub(crate) fn signal(pid: u32, name: &str) {
 
 impl Drop for Berth {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
         if std::thread::panicking() {
             let log = self.log();
             let lines: Vec<&str> = log.lines().collect();

@@ -1,9 +1,10 @@
 //! An HTTPS client for the secure port: HTTP/1.1 or 2, a client certificate, no trust needed.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
-use http::{Request, StatusCode};
+use http::{HeaderMap, Method, Request};
 use http_body_util::{BodyExt, Empty, Full};
 use hyper::body::Bytes;
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -19,6 +20,13 @@ use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
+
+/// Returns a free port of loopback. Somebody else may take it before Berth does; then Berth says so
+/// and the test fails.
+pub(crate) fn free_port() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
+    listener.local_addr().expect("its address")
+}
 
 /// A certificate authority for clients.
 pub(crate) struct Ca(CertifiedIssuer<'static, KeyPair>);
@@ -45,7 +53,18 @@ impl Ca {
 
     /// Signs a certificate that serves clients and servers alike.
     pub(crate) fn sign(&self, common_name: &str, organization: &str) -> Identity {
+        self.sign_for(common_name, organization, Duration::from_secs(86400))
+    }
+
+    /// As [`Ca::sign`]; the certificate expires after so long.
+    pub(crate) fn sign_for(
+        &self,
+        common_name: &str,
+        organization: &str,
+        life: Duration,
+    ) -> Identity {
         let mut params = CertificateParams::new(vec!["localhost".to_owned()]).expect("names");
+        params.not_after = (SystemTime::now() + life).into();
         params.distinguished_name.push(DnType::CommonName, common_name);
         params.distinguished_name.push(DnType::OrganizationName, organization);
         params.extended_key_usages =
@@ -56,13 +75,35 @@ impl Ca {
     }
 }
 
+/// What came back.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+}
+
+impl Answer {
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    /// Returns a header's value; empty if there is none.
+    pub(crate) fn header(&self, name: &str) -> &str {
+        self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+    }
+}
+
 /// A GET, by default without credentials over HTTP/1.1.
 #[derive(Clone, Default)]
 pub(crate) struct Ask {
     pub(crate) http2: bool,
+    pub(crate) method: Method,
     pub(crate) identity: Option<Identity>,
     pub(crate) headers: Vec<(String, String)>,
+    /// Bytes of a body of zeros, if there is no text.
     pub(crate) body: usize,
+    pub(crate) text: String,
 }
 
 impl Ask {
@@ -83,6 +124,11 @@ impl Ask {
         self
     }
 
+    /// A PUT of a text.
+    pub(crate) fn put(self, text: &str) -> Ask {
+        Ask { method: Method::PUT, text: text.to_owned(), ..self }
+    }
+
     /// Opens a connection of its own, and returns status and body.
     pub(crate) async fn get(&self, to: SocketAddr, path: &str) -> (u16, String) {
         self.try_get(to, path).await.expect("an answer")
@@ -93,19 +139,31 @@ impl Ask {
         to: SocketAddr,
         path: &str,
     ) -> Result<(u16, String), Box<dyn std::error::Error>> {
+        let answer = self.ask(to, path).await?;
+        Ok((answer.status, answer.text()))
+    }
+
+    /// Opens a connection of its own and sends the request.
+    pub(crate) async fn ask(
+        &self,
+        to: SocketAddr,
+        path: &str,
+    ) -> Result<Answer, Box<dyn std::error::Error>> {
         let stream = self.connect(to).await?;
         let negotiated = stream.get_ref().1.alpn_protocol() == Some(b"h2");
         assert_eq!(negotiated, self.http2, "ALPN");
         let io = TokioIo::new(stream);
         let uri = if self.http2 { format!("https://localhost{path}") } else { path.to_owned() };
-        let mut request = Request::get(uri);
+        let mut request = Request::builder().method(self.method.clone()).uri(uri);
         if !self.http2 {
             request = request.header("host", "localhost");
         }
         for (name, value) in &self.headers {
             request = request.header(name, value);
         }
-        let body = if self.body == 0 {
+        let body = if !self.text.is_empty() {
+            Full::new(Bytes::from(self.text.clone())).boxed()
+        } else if self.body == 0 {
             Empty::<Bytes>::new().boxed()
         } else {
             Full::new(Bytes::from(vec![0; self.body])).boxed()
@@ -121,9 +179,9 @@ impl Ask {
             tokio::spawn(connection);
             sender.send_request(request).await?
         };
-        let status: StatusCode = response.status();
-        let body = response.into_body().collect().await?.to_bytes();
-        Ok((status.as_u16(), String::from_utf8_lossy(&body).into_owned()))
+        let (head, body) = response.into_parts();
+        let body = body.collect().await?.to_bytes();
+        Ok(Answer { status: head.status.as_u16(), headers: head.headers, body })
     }
 
     /// Returns the stream after the handshake.

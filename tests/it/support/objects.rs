@@ -1,33 +1,10 @@
 //! Small nodes and pods, and questions about them.
 
+pub(crate) use berth_faults::objects::{gpu_node, gpu_pod, scheduled_condition};
 use berth_stand::{ApiClient, wait_for};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::SOON;
-
-pub(crate) fn gpu_node(name: &str, gpus: u32) -> Value {
-    let amounts = json!({
-        "cpu": "64", "memory": "256Gi", "pods": "110", "nvidia.com/gpu": gpus.to_string(),
-    });
-    json!({
-        "apiVersion": "v1", "kind": "Node", "metadata": {"name": name},
-        "status": {
-            "allocatable": amounts, "capacity": amounts,
-            "conditions": [{"type": "Ready", "status": "True"}],
-        },
-    })
-}
-
-pub(crate) fn gpu_pod(name: &str, gpus: u32) -> Value {
-    let amounts = json!({"nvidia.com/gpu": gpus.to_string()});
-    json!({
-        "apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": "default", "name": name},
-        "spec": {"containers": [{
-            "name": "main", "image": "registry.example/work:1",
-            "resources": {"requests": amounts, "limits": amounts},
-        }]},
-    })
-}
 
 pub(crate) fn create(api: &ApiClient, object: &Value) -> Value {
     api.create_object(object).expect("the object is created")
@@ -46,12 +23,6 @@ pub(crate) fn node_of(api: &ApiClient, name: &str) -> Option<String> {
 #[track_caller]
 pub(crate) fn bound(api: &ApiClient, name: &str) -> String {
     wait_for(SOON, &format!("{name} is bound"), || node_of(api, name))
-}
-
-/// Returns the condition PodScheduled; null if there is none.
-pub(crate) fn scheduled_condition(pod: &Value) -> Value {
-    let conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
-    conditions.into_iter().find(|c| c["type"] == "PodScheduled").cloned().unwrap_or_default()
 }
 
 /// Waits until PodScheduled has this reason, and returns the condition.

@@ -1,0 +1,215 @@
+//! SIGUSR2: what the ledger holds, compared with what the API server says.
+//!
+//! A picture is taken on the engine's thread, everything else happens beside it. Objects move while
+//! they are looked at, so what seems to differ is looked at again, the server first and the ledger
+//! a moment later: only what the ledger has missed several times in a row is a difference.
+//!
+//! Source: kube-scheduler's cache comparer is asked for by the same signal; it compares names of
+//! nodes and pods only, once.
+//!
+//! Reading order: [`picture`], [`camera`], [`differ`], `server`.
+
+pub mod camera;
+pub mod differ;
+pub mod picture;
+mod server;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use tokio::signal::unix::Signal;
+use tracing::{info, warn};
+
+use super::client::Api;
+use super::kinds::{self, Key};
+use super::rate::TokenBucket;
+use crate::wire::{Kind, Tables};
+
+use camera::Camera;
+use differ::{Difference, Verdict, judge, miscounted, misplaced};
+use picture::{Content, Id, Picture};
+use server::Server;
+
+/// So often in a row an object must differ.
+const SURE: u32 = 3;
+const PASSES_MAX: u32 = 8;
+/// The ledger gets so long to hear of what the server has said.
+const GRACE: Duration = Duration::from_millis(500);
+/// More doubtful objects of a kind than this are listed instead of read one by one.
+const SINGLE_MAX: usize = 100;
+/// Lines about differences, and about assumed pods.
+const LINES_MAX: usize = 200;
+
+/// What is compared, and by whom.
+pub struct Comparison {
+    pub api: Api,
+    pub rate: TokenBucket,
+    pub camera: Camera,
+    pub kinds: Vec<Kind>,
+    /// The gate TaintTolerationComparisonOperators: it changes what is read of a pod.
+    pub comparison_tolerations: bool,
+}
+
+/// What a comparison came to.
+#[derive(Debug, Default)]
+pub struct Report {
+    pub objects: usize,
+    pub differences: Vec<(Id, Difference)>,
+    pub assumed: BTreeMap<Id, berth_core::types::Text>,
+    pub unconfirmed: usize,
+}
+
+/// An object that seemed to differ.
+#[derive(Debug)]
+struct Doubt {
+    in_a_row: u32,
+    difference: Option<Difference>,
+    /// Its version in the last picture.
+    version: u64,
+}
+
+impl Comparison {
+    /// Compares whenever the signal comes. One that comes meanwhile is heard once afterwards.
+    pub async fn run(self, mut signal: Signal) {
+        while signal.recv().await.is_some() {
+            info!("comparing the ledger with the API server");
+            match self.compare().await {
+                Ok(report) => report.log(),
+                Err(problem) => warn!("the ledger was not compared with the API server: {problem}"),
+            }
+        }
+    }
+
+    /// # Errors
+    /// Why it can't be told.
+    async fn compare(&self) -> Result<Report, String> {
+        self.all_synced()?;
+        let tables = Mutex::new(Tables::new(self.comparison_tolerations));
+        let server = Server { api: &self.api, rate: &self.rate, tables };
+        let mut said = BTreeMap::new();
+        for kind in &self.kinds {
+            said.extend(server.list(*kind).await?);
+        }
+        let picture = self.picture().await?;
+        let ids: BTreeSet<Id> = said.keys().chain(picture.objects.keys()).cloned().collect();
+        let objects = ids.len();
+        let mut doubts = BTreeMap::new();
+        look(&mut doubts, &ids, &said, &picture);
+        let mut report = Report::of(&picture, objects);
+        drop((said, picture));
+        for pass in 1..PASSES_MAX {
+            if doubts.values().all(|doubt| doubt.in_a_row >= SURE) {
+                break;
+            }
+            let ids: BTreeSet<Id> = doubts.keys().cloned().collect();
+            let said = self.ask_again(&server, &ids).await?;
+            tokio::time::sleep(GRACE * pass).await;
+            look(&mut doubts, &ids, &said, &self.picture().await?);
+        }
+        report.differences.extend(sure(doubts));
+        Ok(report)
+    }
+
+    /// A ledger that doesn't claim to be up to date is not accused.
+    fn all_synced(&self) -> Result<(), String> {
+        let resources = self.kinds.iter().map(|kind| kinds::resource(*kind));
+        let waiting: Vec<String> =
+            resources.filter(|resource| !self.api.metrics().is_synced(resource)).collect();
+        match waiting.is_empty() {
+            true => Ok(()),
+            false => Err(format!("not listed yet: {}", waiting.join(", "))),
+        }
+    }
+
+    async fn picture(&self) -> Result<Picture, String> {
+        self.camera.picture().await.ok_or("the engine has ended".to_owned())
+    }
+
+    async fn ask_again(
+        &self,
+        server: &Server<'_>,
+        ids: &BTreeSet<Id>,
+    ) -> Result<BTreeMap<Id, Content>, String> {
+        let mut said = BTreeMap::new();
+        for kind in &self.kinds {
+            let of_kind: Vec<&Id> = ids.iter().filter(|id| id.kind == *kind).collect();
+            if of_kind.len() > SINGLE_MAX {
+                said.extend(server.list(*kind).await?);
+                continue;
+            }
+            for id in of_kind {
+                said.extend(server.object(id).await?.map(|content| (id.clone(), content)));
+            }
+        }
+        Ok(said)
+    }
+}
+
+/// Looks at `ids` and keeps in `doubts` what does not agree.
+fn look(
+    doubts: &mut BTreeMap<Id, Doubt>,
+    ids: &BTreeSet<Id>,
+    said: &BTreeMap<Id, Content>,
+    picture: &Picture,
+) {
+    for id in ids {
+        let ours = picture.objects.get(id);
+        let before = doubts.remove(id);
+        let version = before.as_ref().map_or(0, |doubt| doubt.version);
+        let (in_a_row, difference) = match judge(ours, said.get(id), version) {
+            Verdict::Same => continue,
+            Verdict::Moving => (0, None),
+            Verdict::Differs(difference) => {
+                (before.map_or(0, |doubt| doubt.in_a_row) + 1, Some(difference))
+            }
+        };
+        let version = ours.map_or(0, Content::version);
+        doubts.insert(id.clone(), Doubt { in_a_row, difference, version });
+    }
+}
+
+fn sure(doubts: BTreeMap<Id, Doubt>) -> impl Iterator<Item = (Id, Difference)> {
+    let sure = doubts.into_iter().filter(|(_, doubt)| doubt.in_a_row >= SURE);
+    sure.filter_map(|(id, doubt)| doubt.difference.map(|difference| (id, difference)))
+}
+
+impl Report {
+    /// Begins with what the ledger contradicts itself in: that needs no second look.
+    fn of(picture: &Picture, objects: usize) -> Report {
+        let counts = miscounted(picture).into_iter().map(|(name, difference)| {
+            let key = Key { namespace: Default::default(), name };
+            (Id { kind: Kind::Node, key, uid: Default::default() }, difference)
+        });
+        Report {
+            objects,
+            differences: counts.chain(misplaced(picture)).collect(),
+            assumed: picture.assumed.clone(),
+            unconfirmed: picture.unconfirmed,
+        }
+    }
+
+    fn log(&self) {
+        for (id, node) in self.assumed.iter().take(LINES_MAX) {
+            info!(pod = %id.key, %node, "assumed, not yet confirmed");
+        }
+        for (id, difference) in self.differences.iter().take(LINES_MAX) {
+            let Difference { ledger, server } = difference;
+            let kind = kinds::resource(id.kind);
+            warn!(kind, object = %id.key, ledger, server, "ledger and API server differ");
+        }
+        let more = self.differences.len().saturating_sub(LINES_MAX);
+        if more > 0 {
+            warn!(more, "further differences are not listed");
+        }
+        info!(
+            objects = self.objects,
+            differences = self.differences.len(),
+            assumed = self.assumed.len(),
+            unconfirmed = self.unconfirmed,
+            "compared the ledger with the API server"
+        );
+    }
+}

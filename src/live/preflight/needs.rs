@@ -1,0 +1,123 @@
+//! What Berth must be allowed to do, request by request, and what for.
+
+use super::super::kinds;
+use crate::live::lease::Rules;
+use crate::wire::Kind;
+
+/// One right.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Need {
+    /// Empty for the core group.
+    pub group: String,
+    /// With its subresource, such as `pods/binding`.
+    pub resource: String,
+    pub verb: &'static str,
+    /// None: everywhere.
+    pub namespace: Option<String>,
+    /// None: whatever its name.
+    pub name: Option<String>,
+    pub needed_for: &'static str,
+}
+
+/// What is run, as far as rights hang on it.
+#[derive(Clone, Debug)]
+pub struct Features {
+    pub kinds: Vec<Kind>,
+    /// Pods are evicted for others.
+    pub preemption: bool,
+    /// Volumes are bound.
+    pub volume_binding: bool,
+    pub lease: Option<Rules>,
+}
+
+/// Returns what the scheduler itself needs.
+pub fn of_scheduler(features: &Features) -> Vec<Need> {
+    let mut needs: Vec<Need> = features.kinds.iter().flat_map(|kind| of_kind(*kind)).collect();
+    let core = |resource, verb, needed_for| anywhere("", resource, verb, needed_for);
+    needs.push(core("pods/binding", "create", "binding pods"));
+    needs.push(core("pods/status", "patch", "PodScheduled conditions, and settling lost binds"));
+    if features.preemption {
+        needs.push(core("pods", "delete", "preemption"));
+    }
+    for verb in ["create", "patch"] {
+        needs.push(anywhere("events.k8s.io", "events", verb, "events"));
+    }
+    if features.volume_binding {
+        needs.push(core("persistentvolumeclaims", "patch", "binding volumes"));
+        needs.push(core("persistentvolumes", "patch", "binding volumes"));
+    }
+    needs.extend(features.lease.iter().flat_map(of_election));
+    needs
+}
+
+/// The kinds are asked for by the table that the watches are started from, so none is left out.
+fn of_kind(kind: Kind) -> impl Iterator<Item = Need> {
+    let path = kinds::list_path(kind);
+    let group = match path.strip_prefix("/apis/").and_then(|rest| rest.split_once('/')) {
+        Some((group, _)) => group.to_owned(),
+        None => String::new(),
+    };
+    let verbs = [
+        ("list", "watching what is scheduled"),
+        ("watch", "watching what is scheduled"),
+        ("get", "settling lost binds, and SIGUSR2's comparison"),
+    ];
+    verbs.into_iter().map(move |(verb, needed_for)| Need {
+        group: group.clone(),
+        resource: kinds::resource(kind),
+        verb,
+        namespace: None,
+        name: None,
+        needed_for,
+    })
+}
+
+fn of_election(rules: &Rules) -> Vec<Need> {
+    let lease = |verb, name: Option<&str>| Need {
+        group: "coordination.k8s.io".to_owned(),
+        resource: "leases".to_owned(),
+        verb,
+        namespace: Some(rules.namespace.clone()),
+        name: name.map(str::to_owned),
+        needed_for: "leader election",
+    };
+    let mut needs = vec![lease("create", None)];
+    for verb in ["get", "update", "watch"] {
+        needs.push(lease(verb, Some(&rules.name)));
+    }
+    let events = anywhere("", "events", "create", "events about the Lease");
+    needs.push(Need { namespace: Some(rules.namespace.clone()), ..events });
+    needs
+}
+
+/// Returns what the secure port needs to tell who asks; `lookup`: it reads the API server's own
+/// configuration of that.
+pub fn of_authentication(lookup: bool) -> Vec<Need> {
+    let what_for = "telling who asks the secure port";
+    let mut needs = vec![anywhere("authentication.k8s.io", "tokenreviews", "create", what_for)];
+    if lookup {
+        needs.push(Need {
+            namespace: Some("kube-system".to_owned()),
+            name: Some("extension-apiserver-authentication".to_owned()),
+            ..anywhere("", "configmaps", "get", what_for)
+        });
+    }
+    needs
+}
+
+/// Returns what the secure port needs to tell who may see what.
+pub fn of_authorization() -> Vec<Need> {
+    let what_for = "telling who may see what on the secure port";
+    vec![anywhere("authorization.k8s.io", "subjectaccessreviews", "create", what_for)]
+}
+
+fn anywhere(group: &str, resource: &str, verb: &'static str, needed_for: &'static str) -> Need {
+    Need {
+        group: group.to_owned(),
+        resource: resource.to_owned(),
+        verb,
+        namespace: None,
+        name: None,
+        needed_for,
+    }
+}
