@@ -5,6 +5,7 @@
 #   make test            builds everything and runs all tests; those that need ../shared say so when it is not there
 #   make check           formatting, lints, house rules
 #   make seeds N=20000   more simulated seeds with faults (FROM=n begins at seed n)
+#   make oracle N=20000  more selectors compared with Kubernetes' own code (FROM=n begins at seed n)
 #   make bench           benchmarks
 #   make bench-live      Berth, a bare client and kube-scheduler side by side on a real control plane (LOADS=…, ROUNDS=5)
 #   make prometheus      fetches Debian's prometheus, without installing it, for the test that scrapes
@@ -17,7 +18,7 @@
 #   make image-binary    the static binary that goes into the image, checked
 #   make judge           the scenarios by ../shared's own judge, offline; judge-live: on a server
 
-.PHONY: demo test check bench bench-live seeds stand doc golden build-all unit planted judge judge-live image-binary prometheus side-by-side campaign campaign-share
+.PHONY: demo test check bench bench-live seeds stand doc golden build-all unit planted planted-sim planted-live judge judge-live image-binary prometheus side-by-side campaign campaign-share oracle
 
 CARGO ?= cargo
 N ?= 2000
@@ -25,6 +26,7 @@ FROM ?= 0
 # Where cargo puts what it builds.
 BIN = $${CARGO_TARGET_DIR:-target}/debug
 RELEASE = $${CARGO_TARGET_DIR:-target}/release
+PLANTED = $${CARGO_TARGET_DIR:-target}/planted
 ROUNDS ?= 5
 COUNT ?= 30
 SCHEDULER ?= berth
@@ -73,8 +75,18 @@ side-by-side:
 	$(CARGO) test --package berth --test it side_by_side -- --nocapture
 
 # The known-bad variants must be convicted; they sit behind a feature, so this builds core anew.
-planted:
+planted: planted-sim planted-live
+
+planted-sim:
 	$(CARGO) test --package berth-sim --features planted-bugs
+
+# On a real control plane: SHARE= convicts of all twenty, which takes some minutes.
+SHARE ?= --share
+planted-live:
+	$(CARGO) build --package berth --package berth-faults --bins --features berth/planted-bugs
+	mkdir -p $(PLANTED) && cp $(BIN)/berth $(PLANTED)/berth
+	$(CARGO) build --package berth --package berth-faults --bins
+	$(BIN)/campaign --planted $(PLANTED)/berth $(SHARE)
 
 check:
 	$(needs_cargo)
@@ -108,6 +120,12 @@ campaign-share:
 seeds:
 	$(needs_cargo)
 	$(CARGO) run --profile bench --package berth-sim --example seeds -- --count $(N) --start $(FROM)
+
+oracle: N = 20000
+oracle:
+	$(needs_cargo)
+	$(needs_go)
+	ORACLE_N=$(N) ORACLE_FROM=$(FROM) $(CARGO) test --package berth-cel --test differential -- --nocapture
 
 golden:
 	$(needs_cargo)

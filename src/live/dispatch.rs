@@ -151,14 +151,15 @@ fn target(write: &Write) -> Option<&Text> {
     }
 }
 
-/// Returns what an operation needs a right for.
-fn wanted(op: &Op) -> &'static str {
+/// Returns what an operation needs a right for; none for conditions, of which the engine tells.
+fn wanted(op: &Op) -> Option<&'static str> {
     match op {
-        Op::Bind { .. } => "bind pods",
-        Op::ReadPod { .. } => "read pods",
-        Op::Fence { .. } | Op::SetCondition { .. } => "write conditions of pods",
-        Op::DeletePod { .. } => "delete pods",
-        Op::Create { .. } | Op::Patch { .. } | Op::Delete { .. } => "write what plugins want",
+        Op::Bind { .. } => Some("bind pods"),
+        Op::ReadPod { .. } => Some("read pods"),
+        Op::Fence { .. } => Some("make sure that a lost bind stays lost"),
+        Op::SetCondition { .. } => None,
+        Op::DeletePod { .. } => Some("delete pods"),
+        Op::Create { .. } | Op::Patch { .. } | Op::Delete { .. } => Some("write for a plugin"),
     }
 }
 
@@ -210,8 +211,10 @@ impl Dispatcher {
         if let Some(result) = self.result(&job, waited).await {
             self.api.metrics().written(&job.write.op, &result);
             trace!(write = id.0, ?result, "outcome");
-            if let WriteResult::Refused { code: 403, message } = &result {
-                self.forbidden.tell(wanted(&job.write.op), message);
+            if let WriteResult::Refused { code: 403, message } = &result
+                && let Some(wanted) = wanted(&job.write.op)
+            {
+                self.forbidden.tell(wanted, message);
             }
             self.report(id, result);
         }
@@ -302,7 +305,7 @@ mod tests {
         let (first, second) = (outbox.pop().unwrap(), outbox.pop().unwrap());
         outbox.put_off(&first.write);
         outbox.put_off(&second.write);
-        let taken = outbox.take_back_binds(|node| *node == "a".into());
+        let taken = outbox.take_back_binds(|node| node.as_str() == "a");
         assert_eq!(taken, [3, 4, 1].map(WriteId));
         assert!(!outbox.resume(&first.write) && outbox.resume(&second.write));
         assert_eq!(outbox.pop().map(|job| job.write.id), Some(WriteId(5)));

@@ -64,7 +64,7 @@ mod tests {
     fn what_changes_a_nodes_answer_puts_its_binds_in_doubt() {
         let mut cluster = Cluster::default();
         cluster.fold(ClusterEvent::NodeApplied(a_node("1")));
-        let of = |node: Node| super::node(&cluster, &ClusterEvent::NodeApplied(node));
+        let of = |changed: Node| node(&cluster, &ClusterEvent::NodeApplied(changed));
         assert_eq!(of(Node { resource_version: 7, ..a_node("1") }), None);
         for changed in [
             a_node("2"),
@@ -74,7 +74,7 @@ mod tests {
             assert_eq!(of(changed), Some("n".into()));
         }
         let gone = ClusterEvent::NodeDeleted { name: "n".into(), uid: "1".into() };
-        assert_eq!(super::node(&cluster, &gone), Some("n".into()));
+        assert_eq!(node(&cluster, &gone), Some("n".into()));
     }
 
     #[test]
@@ -83,7 +83,7 @@ mod tests {
         cluster.fold(ClusterEvent::NodeApplied(a_node("1")));
         cluster.fold(a_pod("waits", None));
         cluster.fold(a_pod("bound", Some("n")));
-        let of = |event: ClusterEvent| super::node(&cluster, &event);
+        let of = |event: ClusterEvent| node(&cluster, &event);
         assert_eq!(of(a_pod("waits", None)), None);
         assert_eq!(of(a_pod("bound", Some("n"))), None);
         assert_eq!(of(a_pod("waits", Some("n"))), Some("n".into()));

@@ -217,7 +217,7 @@ impl Elector {
         let before = self.seen.as_ref();
         if before.is_none_or(|before| before.spec() != record.spec()) {
             self.seen_at = now;
-            if record.holder.is_empty() {
+            if record.is_released() {
                 self.foreign_at = None;
             } else if record.holder != self.identity {
                 self.foreign_at = Some(now);

@@ -3,6 +3,7 @@
 //! Only a build with the feature `planted-bugs` has them, and only one at a time, named by the
 //! variable [`VARIABLE`]. In any other build everything here folds away.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use berth_core::engine::{Input, Write, WriteResult, Written};
@@ -36,8 +37,8 @@ macro_rules! bugs {
 
 bugs! {
     DeafToPodDeletions = "deaf-to-pod-deletions",
-    /// Pods that have ended go on holding their place.
-    DeafToEndedPods = "deaf-to-ended-pods",
+    /// Only the nodes of the first list are known.
+    DeafToNewNodes = "deaf-to-new-nodes",
     DeafToNodeDeletions = "deaf-to-node-deletions",
     /// A node stays as it was when it was first seen.
     DeafToNodeUpdates = "deaf-to-node-updates",
@@ -90,6 +91,10 @@ pub fn heard(input: Input) -> Option<Input> {
         return Some(input);
     }
     match input {
+        Input::Watch { kind, synced } => {
+            LISTED.fetch_or(synced && *kind == *"nodes", Ordering::Relaxed);
+            Some(Input::Watch { kind, synced })
+        }
         Input::Cluster(event) => heard_of_cluster(event).map(Input::Cluster),
         Input::Outcome { write, result } => {
             Some(Input::Outcome { write, result: believed(result) })
@@ -98,6 +103,9 @@ pub fn heard(input: Input) -> Option<Input> {
     }
 }
 
+/// The first list of nodes is complete.
+static LISTED: AtomicBool = AtomicBool::new(false);
+
 fn heard_of_cluster(event: ClusterEvent) -> Option<ClusterEvent> {
     match event {
         ClusterEvent::PodDeleted { .. } if on(Bug::DeafToPodDeletions) => None,
@@ -105,6 +113,10 @@ fn heard_of_cluster(event: ClusterEvent) -> Option<ClusterEvent> {
         ClusterEvent::NodeDeleted { .. } if on(Bug::DeafToNodeDeletions) => None,
         ClusterEvent::NodeApplied(node) if on(Bug::DeafToNodeUpdates) => {
             first_sight(&node.name).then_some(ClusterEvent::NodeApplied(node))
+        }
+        ClusterEvent::NodeApplied(node) if on(Bug::DeafToNewNodes) => {
+            let is_new = first_sight(&node.name) && LISTED.load(Ordering::Relaxed);
+            (!is_new).then_some(ClusterEvent::NodeApplied(node))
         }
         ClusterEvent::NodeApplied(mut node) if on(Bug::IgnoresTaints) => {
             node.taints.clear();
@@ -118,7 +130,7 @@ fn heard_of_cluster(event: ClusterEvent) -> Option<ClusterEvent> {
 fn heard_of_pod(mut pod: Box<Pod>) -> Option<Box<Pod>> {
     let placed = pod.node_name.is_some();
     let foreign = placed && pod.spec.scheduler_name.starts_with("other");
-    if (on(Bug::DeafToEndedPods) && pod.finished()) || (on(Bug::DeafToOtherSchedulers) && foreign) {
+    if on(Bug::DeafToOtherSchedulers) && foreign {
         return None;
     }
     if on(Bug::Undercounts) {

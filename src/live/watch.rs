@@ -36,6 +36,10 @@ pub use pace::Pace;
 /// So many watches in a row that the server answered with errors, and the place is given up: some
 /// errors ("Too large resource version" after etcd was restored) only a new list gets over.
 const REFUSALS_MAX: u32 = 5;
+/// So many streams in a row that said nothing to their end, and a list has to tell how it stands:
+/// something between us and the server may keep all back. It also may have had nothing to say, if it
+/// sends no bookmarks.
+const SILENCES_MAX: u32 = 2;
 
 /// What all watches share.
 #[derive(Clone)]
@@ -133,7 +137,7 @@ impl Watch {
 
     /// Watches from a version on until the place is lost.
     async fn watch_from(&mut self, mut version: String) {
-        let (mut failures, mut refusals) = (0, 0);
+        let (mut failures, mut refusals, mut silences) = (0, 0, 0);
         loop {
             let begun = Instant::now();
             let end = self.follow(&mut version).await;
@@ -154,6 +158,15 @@ impl Watch {
                     continue;
                 }
                 End::Ended { .. } => {}
+                End::Silent { heard } => {
+                    silences = if heard { 1 } else { silences + 1 };
+                    if silences >= SILENCES_MAX {
+                        self.complain("watch", "the server says nothing, listing again");
+                        self.set_synced(false);
+                        return;
+                    }
+                    continue;
+                }
                 End::Broken(problem) => self.complain("watch", &problem),
                 End::Refused(problem) => {
                     self.complain("watch", &problem);

@@ -47,6 +47,8 @@ fn shipped(text: &str) -> &str {
 fn every_module_says_in_one_line_what_it_does() {
     let folders = [
         "audit/src",
+        "cel/src",
+        "cel/tests",
         "core/src",
         "plugins/src",
         "sim/src",
@@ -199,6 +201,61 @@ fn the_auditor_links_no_crate_of_ours() {
         .collect();
     assert!(linked.contains(&"serde_json"), "the check itself must be able to fail: {linked:?}");
     assert!(linked.iter().all(|name| !name.starts_with("berth")), "{linked:?}");
+}
+
+/// Selectors depend on the device alone: the crate knows neither us nor time, order of hashing,
+/// threads or files.
+#[test]
+fn the_selector_crate_is_pure() {
+    let metadata = metadata();
+    let mut packages = metadata["packages"].as_array().expect("packages").iter();
+    let cel = packages.find(|package| package["name"] == "berth-cel").expect("the crate");
+    let linked = cel["dependencies"].as_array().expect("dependencies").iter();
+    let linked: Vec<&str> = linked
+        .filter(|dependency| dependency["kind"] != "dev")
+        .map(|dependency| dependency["name"].as_str().expect("a name"))
+        .collect();
+    assert_eq!(linked, ["cel", "regex", "thiserror"]);
+    let banned = [
+        "std::time",
+        "HashMap",
+        "HashSet",
+        "std::thread",
+        "std::fs",
+        "std::env",
+        "std::process",
+        "std::io",
+        "Mutex",
+        "RwLock",
+        "unsafe ",
+    ];
+    let files = rust_files("cel/src");
+    let uses = files.iter().flat_map(|(path, text)| {
+        let found = banned.iter().filter(|word| shipped(text).contains(**word));
+        found.map(move |word| format!("{} uses {word}", shown(path)))
+    });
+    assert_eq!(uses.collect::<Vec<_>>(), Vec::<String>::new());
+}
+
+/// Modules with their versions, as a go.mod requires them.
+fn go_versions(module: &str) -> BTreeMap<String, String> {
+    let text = fs::read_to_string(root().join(module).join("go.mod")).expect("a go.mod");
+    let required = text.lines().filter_map(|line| {
+        let mut words = line.trim().split(' ').skip_while(|word| *word == "require");
+        let (name, version) = (words.next()?, words.next()?);
+        version.starts_with('v').then(|| (name.to_owned(), version.to_owned()))
+    });
+    required.collect()
+}
+
+/// What selectors are compared with is the Kubernetes that the stand runs.
+#[test]
+fn the_oracle_and_the_stand_require_the_same_versions() {
+    let (oracle, stand) = (go_versions("tests/oracle"), go_versions("tests/stand"));
+    assert!(oracle.contains_key("k8s.io/dynamic-resource-allocation"), "{oracle:?}");
+    let other: Vec<_> =
+        oracle.iter().filter(|(name, version)| stand.get(*name) != Some(version)).collect();
+    assert!(other.is_empty(), "other versions than in tests/stand: {other:?}");
 }
 
 /// Licences under which a dependency may be linked. MPL-2.0 is for priority-queue, unmodified.

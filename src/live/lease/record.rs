@@ -9,6 +9,9 @@ use serde_json::{Value, json};
 use super::Rules;
 use crate::live::client::Call;
 
+/// Source: client-go's `tryRelease`.
+const RELEASED: Duration = Duration::from_secs(1);
+
 /// A Lease as the server has it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Record {
@@ -35,6 +38,12 @@ impl Record {
             version: version.unwrap_or_default().to_owned(),
             object,
         })
+    }
+
+    /// Tells whether its holder has given it up, and not somebody else taken it from him: who gives it
+    /// up leaves one second, as [`Draft::release`] does.
+    pub fn is_released(&self) -> bool {
+        self.holder.is_empty() && self.duration <= RELEASED
     }
 
     /// Returns its UID; empty if it has none.

@@ -41,6 +41,14 @@ fn lease(holder: &str, renewed: &str, transitions: i64, version: &str) -> Record
     Record::read(json!({"metadata": metadata, "spec": spec})).unwrap()
 }
 
+/// The Lease as its holder leaves it who gives it up.
+fn released(transitions: i64, version: &str) -> Record {
+    let spec = json!({
+        "holderIdentity": "", "leaseDurationSeconds": 1, "leaseTransitions": transitions,
+    });
+    Record::read(json!({"metadata": {"resourceVersion": version}, "spec": spec})).unwrap()
+}
+
 fn draft(action: Action) -> Draft {
     match action {
         Action::Write(draft) => draft,
@@ -166,10 +174,20 @@ fn a_released_lease_is_taken_at_once_and_needs_no_fence() {
     let mut elector = elector();
     elector.step(at(0), Observation::Seen(lease("you", "t0", 7, "1")));
     assert_eq!(elector.step(at(10), Observation::Changed), Action::Read);
-    let taken = draft(elector.step(at(20), Observation::Seen(lease("", "t1", 7, "2"))));
+    let taken = draft(elector.step(at(20), Observation::Seen(released(7, "2"))));
     assert_eq!(taken.transitions, 8);
     elector.step(at(30), Observation::Written(lease("me", "t2", 8, "3")));
     assert_eq!(elector.fence_left(at(30)), Duration::ZERO);
+}
+
+#[test]
+fn a_lease_that_was_taken_from_its_holder_is_free_but_fenced() {
+    let mut elector = elector();
+    elector.step(at(0), Observation::Seen(lease("you", "t0", 7, "1")));
+    // Its holder would have left one second, and may not know of it yet.
+    draft(elector.step(at(20), Observation::Seen(lease("", "t0", 7, "2"))));
+    elector.step(at(30), Observation::Written(lease("me", "t2", 8, "3")));
+    assert_eq!(elector.fence_left(at(30)), ms(14_990));
 }
 
 #[test]

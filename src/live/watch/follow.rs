@@ -20,6 +20,8 @@ const LINE_MAX: usize = 64 << 20;
 pub(super) enum End {
     /// In good order: go on from the last version.
     Ended { events: usize },
+    /// It said nothing for too long, having said something before or not.
+    Silent { heard: bool },
     /// The version is too old (410): list again.
     Expired(String),
     /// The connection failed, or the server doesn't let us ask.
@@ -54,7 +56,7 @@ impl Watch {
             let body = body.unwrap_or_default();
             return failed(Answer { status: head.status, headers: head.headers, body }.failure());
         }
-        let (mut lines, mut events) = (Lines::default(), 0);
+        let (mut lines, mut events, mut heard) = (Lines::default(), 0, false);
         loop {
             let frame = match timeout(self.source.pace.idle, body.frame()).await {
                 Ok(Some(Ok(frame))) => frame,
@@ -62,11 +64,12 @@ impl Watch {
                 Ok(None) => return End::Ended { events },
                 Err(_) => {
                     debug!(resource = %self.resource, "a silent watch is begun anew");
-                    return End::Ended { events };
+                    return End::Silent { heard };
                 }
             };
             let Ok(data) = frame.into_data() else { continue };
             self.source.api.metrics().heard(&self.resource);
+            heard = true;
             lines.push(&data);
             while let Some(line) = lines.next() {
                 if events == 0 && planted::on(Bug::LosesTheFirstEvent) {

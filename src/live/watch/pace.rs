@@ -11,7 +11,8 @@ pub struct Pace {
     pub pause_max: Duration,
     /// A stream that lived shorter and brought nothing counts as a failure.
     pub short: Duration,
-    /// A stream that says nothing for so long is taken for dead. Servers send a bookmark a minute.
+    /// A stream that says nothing for so long is taken for dead: servers send a bookmark a minute.
+    /// If the next one says nothing either, a list tells how it stands.
     pub idle: Duration,
     /// One page of a list, and the head of a watch's answer, may take so long.
     pub answer: Duration,
@@ -29,7 +30,7 @@ impl Default for Pace {
             pause_min: Duration::from_millis(250),
             pause_max: Duration::from_secs(10),
             short: Duration::from_secs(1),
-            idle: Duration::from_secs(180),
+            idle: Duration::from_secs(90),
             answer: Duration::from_secs(60),
             // Source: client-go's minWatchTimeout.
             lifetime: Duration::from_secs(300),

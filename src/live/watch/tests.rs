@@ -239,6 +239,15 @@ fn a_silent_stream_is_begun_anew() {
 }
 
 #[test]
+fn a_server_that_says_nothing_twice_is_asked_for_a_new_list() {
+    let silent = || SilentStream(Vec::new());
+    let replies = vec![list(5, "", &[]), silent(), silent(), list(7, "", &[node("a", "1", 6)])];
+    let play = Play::of(replies);
+    assert_eq!(play.hears(4), ["nodes true", "nodes false", "+a", "nodes true"]);
+    assert_eq!(play.asked(5), ["list", "watch 5", "watch 5", "list", "watch 7"]);
+}
+
+#[test]
 fn errors_that_stay_lead_to_a_new_list() {
     let large = || Json(504, status(504, "Timeout"));
     let play = Play::of(vec![

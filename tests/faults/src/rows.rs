@@ -39,6 +39,7 @@ mod nodes;
 mod pods;
 mod rival;
 mod server;
+mod silent;
 mod stopped;
 mod watches;
 
@@ -56,6 +57,7 @@ pub const ROWS: &[&Row] = &[
     &stopped::ETCD_STOPPED,
     &expired::COMPACTED,
     &watches::ENDED,
+    &silent::HALF_OPEN,
     &load::FULL,
     &lists::SPOILED,
     &credentials::TOKEN,

@@ -5,6 +5,7 @@
 
 mod asking;
 mod evidence;
+mod lease;
 mod quiet;
 
 use std::collections::BTreeMap;
@@ -24,6 +25,7 @@ use crate::scheduler::{Launch, Program, Scheduler};
 use crate::stage::{REPLICAS, Setting};
 
 pub use asking::check;
+pub use lease::holder;
 
 /// See the module. Fields end in this order.
 pub struct Scene {
@@ -39,6 +41,8 @@ pub struct Scene {
     folder: PathBuf,
     /// Starts of each replica since the row began.
     starts: BTreeMap<String, u64>,
+    /// How many exchanges there were when each replica was started last.
+    began: BTreeMap<String, usize>,
     /// Lists of each user and resource since then, as far as the exchanges were counted.
     lists: BTreeMap<(String, String), u64>,
     lists_counted_to: usize,
@@ -76,6 +80,7 @@ impl Scene {
             setting: *setting,
             folder: folder.to_path_buf(),
             starts: BTreeMap::new(),
+            began: BTreeMap::new(),
             lists: BTreeMap::new(),
             lists_counted_to: 0,
             spoiled: BTreeMap::new(),
@@ -107,6 +112,7 @@ impl Scene {
     fn new_proxy(&mut self) -> Outcome {
         self.proxy = Proxy::start(&self.stand)?;
         self.starts.clear();
+        self.began.clear();
         self.lists.clear();
         self.spoiled.clear();
         self.lists_counted_to = 0;
@@ -139,6 +145,7 @@ impl Scene {
             config,
             flags,
         };
+        self.began.insert(user.to_owned(), self.proxy.n_exchanges());
         let scheduler = Scheduler::start(&self.stand, &launch)?;
         self.schedulers.push(scheduler);
         *self.starts.entry(user.to_owned()).or_default() += 1;

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
+use std::time::{Duration, Instant};
 
 use berth_stand::{Process, Stand, try_wait_for};
 use serde_json::{Value, json};
@@ -133,17 +134,34 @@ impl Scheduler {
     /// # Errors
     /// [`Failed::TimedOut`] if it doesn't answer, [`Failed::Wrong`] if its answer can't be read.
     pub fn compare(&mut self) -> Outcome<Comparison> {
-        self.signal("USR2")?;
-        let line = try_wait_for(SOON, "berth compares its ledger with the server", || {
-            let log = self.process.log();
-            log.lines().filter(|line| line.contains(COMPARED)).nth(self.compared).map(str::to_owned)
-        })?;
+        let unreadable = |line: &str| Failed::Wrong(format!("no comparison in {line:?}"));
+        let begun = Instant::now();
+        let line = loop {
+            let refused = self.process.log().matches(NOT_COMPARED).count();
+            self.signal("USR2")?;
+            let answer = try_wait_for(SOON, "berth compares its ledger with the server", || {
+                let log = self.process.log();
+                let mut lines = log.lines().filter(|line| line.contains(COMPARED));
+                match lines.nth(self.compared) {
+                    Some(line) => Some(Some(line.to_owned())),
+                    None => (log.matches(NOT_COMPARED).count() > refused).then_some(None),
+                }
+            })?;
+            match answer {
+                Some(line) => break line,
+                // It may not have listed everything yet.
+                None if begun.elapsed() < SOON => std::thread::sleep(REFUSED),
+                None => return Err(Failed::Wrong("berth never compares its ledger".to_owned())),
+            }
+        };
         self.compared += 1;
-        let unreadable = || Failed::Wrong(format!("no comparison can be read in {line:?}"));
-        comparison(&line).ok_or_else(unreadable)
+        comparison(&line).ok_or_else(|| unreadable(&line))
     }
 }
 
+const NOT_COMPARED: &str = "the ledger was not compared with the API server";
+/// Before it is asked again.
+const REFUSED: Duration = Duration::from_millis(100);
 const COMPARED: &str = "compared the ledger with the API server";
 
 fn comparison(line: &str) -> Option<Comparison> {

@@ -94,21 +94,23 @@ fn stamp() -> Result<String, StandError> {
 
 fn go_build(folder: &Path) -> Result<(), StandError> {
     let packages = PROGRAMS[1..].iter().map(|name| format!("{KUBERNETES}/cmd/{name}"));
-    let go = Command::new("go")
-        .current_dir(MODULE)
-        .env("CGO_ENABLED", "0")
+    let mut go = Command::new("go");
+    go.current_dir(MODULE)
         .args(["build", "-trimpath", "-ldflags", &linker_flags(&read("go.mod")?), "-o"])
         .arg(folder)
         .arg("./cmd/etcd")
-        .args(packages)
-        .stderr(Stdio::piped())
-        .spawn();
+        .args(packages);
+    run_go(&mut go, "building the test control plane (6 minutes the first time)")
+}
+
+/// Runs the `go` client, after a line on stderr that says what for.
+pub(crate) fn run_go(go: &mut Command, what: &str) -> Result<(), StandError> {
     let no_go = |source: io::Error| match source.kind() {
         io::ErrorKind::NotFound => StandError::NoGo,
         _ => StandError::Spawn { name: "go", source },
     };
-    let go = go.map_err(no_go)?;
-    eprintln!("building the test control plane (6 minutes the first time)");
+    let go = go.env("CGO_ENABLED", "0").stderr(Stdio::piped()).spawn().map_err(no_go)?;
+    eprintln!("{what}");
     let output = go.wait_with_output().map_err(no_go)?;
     match output.status.success() {
         true => Ok(()),

@@ -5,18 +5,18 @@ use std::time::Duration;
 use berth_stand::try_wait_for;
 
 use super::server::n_answered;
+use crate::SOON;
 use crate::failed::{Failed, Outcome};
 use crate::proxy::{Exchange, Injection, Requests, Rule, Told};
 use crate::scene::Scene;
 use crate::scheduler::Scheduler;
 use crate::stage::REPLICAS;
-use crate::{ELECTION, SOON};
 
 /// Places, and pods of a burst: as many, so that a place that is lost or given twice shows.
-const NODES: u32 = 8;
-pub(super) const PODS: usize = 64;
+const NODES: u32 = 20;
+pub(super) const PODS: usize = 160;
 /// Each bind takes so long at least, so that a burst is not over before the fault comes.
-const SLOW: Duration = Duration::from_millis(60);
+const SLOW: Duration = Duration::from_millis(100);
 
 /// Makes the nodes and two schedulers. Which of them leads first is chance.
 pub(super) fn prepare(scene: &mut Scene) -> Outcome {
@@ -25,42 +25,13 @@ pub(super) fn prepare(scene: &mut Scene) -> Outcome {
         scene.start_scheduler(n + 1)?;
         scene.watching(user)?;
     }
-    leader(scene).map(drop)
-}
-
-/// Waits until one of the schedulers that run holds the Lease, and returns its user.
-pub(super) fn leader(scene: &Scene) -> Outcome<String> {
-    let users: Vec<&str> = scene.schedulers.iter().map(|s| s.user.as_str()).collect();
-    let leads = || {
-        let exchanges = scene.proxy.exchanges(0);
-        let last = exchanges.iter().rfind(|e| holder(e).is_some())?;
-        let leads = !holder(last)?.is_empty() && users.contains(&last.asked.user.as_str());
-        leads.then(|| last.asked.user.clone())
-    };
-    Ok(try_wait_for(SOON, "a scheduler leads", leads)?)
+    scene.leader().map(drop)
 }
 
 /// Waits until a scheduler other than this user's holds the Lease, and returns its user.
 pub(super) fn successor(scene: &Scene, of: &str) -> Outcome<String> {
-    let taken = || leader(scene).ok().filter(|user| user != of);
+    let taken = || scene.leader().ok().filter(|user| user != of);
     Ok(try_wait_for(SOON, "another scheduler leads", taken)?)
-}
-
-/// Returns whom a write to the Lease that was done has named; empty if it has released it.
-pub(super) fn holder(exchange: &Exchange) -> Option<String> {
-    let asked = &exchange.asked;
-    let done = exchange.server.is_some_and(|status| (200..300).contains(&status));
-    let is_lease = done && asked.is_write() && asked.resource == "leases";
-    let body = (is_lease && lease_name(exchange) == ELECTION.name).then(|| asked.json())?;
-    Some(body["spec"]["holderIdentity"].as_str().unwrap_or_default().to_owned())
-}
-
-/// A Lease that is made is named by its body only.
-fn lease_name(exchange: &Exchange) -> String {
-    match exchange.asked.name.as_str() {
-        "" => exchange.asked.json()["metadata"]["name"].as_str().unwrap_or_default().to_owned(),
-        name => name.to_owned(),
-    }
 }
 
 /// Begins a burst of slow binds, waits until a part of it that differs from repeat to repeat is

@@ -3,12 +3,10 @@
 use berth_stand::try_wait_for;
 
 use super::Row;
-use super::election::{
-    self, burst_under_way, holder, leader, n_bound_by, start, successor, take, was_left,
-};
+use super::election::{self, burst_under_way, n_bound_by, start, successor, take, was_left};
 use crate::failed::Outcome;
 use crate::proxy::{Exchange, Requests, Rule};
-use crate::scene::{Scene, check};
+use crate::scene::{Scene, check, holder};
 use crate::stage::{REPLICAS, Setting};
 use crate::{ELECTION, SOON};
 
@@ -23,7 +21,7 @@ pub(super) const TERMINATED: Row = Row {
 };
 
 fn terminated(scene: &mut Scene) -> Outcome {
-    let old = leader(scene)?;
+    let old = scene.leader()?;
     let (slow, from) = burst_under_way(scene)?;
     let code = take(scene, &old)?.terminate()?;
     check(code == Some(0), format!("its exit code is {code:?}"))?;

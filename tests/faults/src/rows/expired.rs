@@ -1,12 +1,13 @@
 //! Watches whose place is gone: 410, in both of its forms.
 
 use berth_stand::try_wait_for;
+use serde_json::json;
 
 use super::Row;
 use super::server::LONG;
 use crate::SOON;
 use crate::failed::Outcome;
-use crate::proxy::{Asked, Fault, Requests, Rule, WatchInjection};
+use crate::proxy::{Asked, Ending, Fault, Injection, Requests, Rule};
 use crate::scene::Scene;
 
 pub(super) const COMPACTED: Row = Row {
@@ -18,38 +19,39 @@ pub(super) const COMPACTED: Row = Row {
     ..Row::PLAIN
 };
 
-/// How the scheduler is kept from hearing what is compacted afterwards.
+/// How the scheduler is kept from hearing of what is compacted afterwards.
 enum Deaf {
+    /// It hears when it is woken what was in its sockets, and no more.
     Stopped,
-    Silent(#[expect(dead_code, reason = "it ends when it is dropped")] WatchInjection),
+    /// Its watches are cut, and its new ones kept from the server.
+    Held(Injection),
 }
 
 fn compacted(scene: &mut Scene) -> Outcome {
     let user = scene.scheduler()?.user.clone();
     let before = expired(scene, &user);
-    // The last place that the watches know of is one that is compacted then.
     scene.create_burst(8)?;
     scene.all_bound(SOON)?;
     scene.is_told(&user)?;
-    let deaf = match scene.repeat().is_multiple_of(2) {
-        true => {
-            scene.scheduler()?.signal("STOP")?;
-            Deaf::Stopped
-        }
-        false => Deaf::Silent(scene.proxy.watches("").user(&user).black_hole()),
-    };
+    let deaf = deafen(scene, &user)?;
     scene.delete_pod("p-0")?;
     scene.create_pod("late", 1)?;
+    // So that the last change of pods is not the last of all, from which a watch could go on.
+    let other = json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"namespace": "default", "generateName": "other-"},
+    });
+    scene.api.create("/api/v1/namespaces/default/configmaps", &other)?;
     scene.compact()?;
     scene.stand.restart_apiserver()?;
     // kube-apiserver tells it in the stream. Others answer so, and so does a list's second page.
     let gone = Fault::Refuse { status: 410, retry_after_s: None };
     let watches = Requests::all().user(&user).resource("nodes").when(Asked::is_watch).first();
     let answered = scene.proxy.inject(Rule::on(watches).then(gone));
-    if let Deaf::Stopped = deaf {
-        scene.scheduler()?.signal("CONT")?;
+    match deaf {
+        Deaf::Stopped => scene.scheduler()?.signal("CONT")?,
+        Deaf::Held(held) => drop(held),
     }
-    drop(deaf);
     scene.all_bound(LONG)?;
     answered.wait_effective(1, LONG)?;
     scene.list_was_spoiled(&user, "nodes");
@@ -57,6 +59,18 @@ fn compacted(scene: &mut Scene) -> Outcome {
     try_wait_for(SOON, "the server tells a watch 410", in_stream)?;
     scene.took_effect(1);
     Ok(())
+}
+
+fn deafen(scene: &mut Scene, user: &str) -> Outcome<Deaf> {
+    if scene.repeat().is_multiple_of(2) {
+        scene.scheduler()?.signal("STOP")?;
+        return Ok(Deaf::Stopped);
+    }
+    let watches = Requests::all().user(user).when(Asked::is_watch);
+    let held = scene.proxy.inject(Rule::on(watches).hold());
+    scene.proxy.watches("").user(user).cut(Ending::Close);
+    held.wait_held(SOON)?;
+    Ok(Deaf::Held(held))
 }
 
 /// Returns how many 410s the server has sent.

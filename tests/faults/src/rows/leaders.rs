@@ -7,13 +7,11 @@ use berth_stand::{Patch, try_wait_for};
 use serde_json::json;
 
 use super::Row;
-use super::election::{
-    self, PODS, burst_under_way, holder, leader, n_bound_by, start, successor, take, writes_of,
-};
+use super::election::{self, PODS, burst_under_way, n_bound_by, start, successor, take, writes_of};
 use super::server::LONG;
 use crate::failed::Outcome;
 use crate::proxy::{Ending, Exchange, Fault, Requests, Rule};
-use crate::scene::{Scene, check};
+use crate::scene::{Scene, check, holder};
 use crate::stage::Setting;
 use crate::{ELECTION, SOON};
 
@@ -31,7 +29,7 @@ pub(super) const TWO_LEADERS: Row = Row {
 };
 
 fn two_leaders(scene: &mut Scene) -> Outcome {
-    let old = leader(scene)?;
+    let old = scene.leader()?;
     let binds = Rule::on(Requests::binds().user(&old)).hold();
     let held = scene.proxy.inject(binds.then(Fault::CutRequest(Ending::Close)));
     let from = scene.proxy.n_exchanges();
@@ -68,27 +66,37 @@ pub(super) const MEDDLED: Row = Row {
 };
 
 fn meddled(scene: &mut Scene) -> Outcome {
-    let old = leader(scene)?;
+    let old = scene.leader()?;
     let (slow, from) = burst_under_way(scene)?;
     match scene.repeat() % 3 {
         0 => drop(scene.api.delete(&ELECTION.path())?),
-        1 => edit(scene, "somebody-else")?,
-        _ => edit(scene, "")?,
+        1 => give_away(scene)?,
+        _ => {
+            let freed = json!({"spec": {"holderIdentity": ""}});
+            scene.api.patch(&ELECTION.path(), Patch::Merge, &freed)?;
+        }
     }
     let code = take(scene, &old)?.exit_code()?;
     scene.took_effect(1);
     check(code == Some(1), format!("the old leader's exit code is {code:?}"))?;
     start(scene, &old)?;
     drop(slow);
-    leader(scene)?;
+    scene.leader()?;
     scene.all_bound(LONG)?;
     no_identity_comes_twice(scene, from)
 }
 
-fn edit(scene: &Scene, holder: &str) -> Outcome {
-    let edit = json!({"spec": {"holderIdentity": holder}});
-    scene.api.patch(&ELECTION.path(), Patch::Merge, &edit)?;
-    Ok(())
+/// Made anew, because the auditor would take an edited one's holder for a replica that took it early.
+fn give_away(scene: &Scene) -> Outcome {
+    let mut lease = scene.api.get(&ELECTION.path())?;
+    lease["metadata"] = json!({"namespace": ELECTION.namespace, "name": ELECTION.name});
+    lease["spec"]["holderIdentity"] = json!("somebody-else");
+    scene.api.delete(&ELECTION.path())?;
+    // The leader may be faster: then it has lost it all the same.
+    match scene.api.create_object(&lease) {
+        Err(error) if error.status() != Some(409) => Err(error.into()),
+        Ok(_) | Err(_) => Ok(()),
+    }
 }
 
 /// Schedulers on one host go by different names, and so do one and its successor.
@@ -113,7 +121,7 @@ pub(super) const CUT_OFF: Row = Row {
 };
 
 fn cut_off(scene: &mut Scene) -> Outcome {
-    let old = leader(scene)?;
+    let old = scene.leader()?;
     let (slow, from) = burst_under_way(scene)?;
     scene.stand.signal_apiserver("STOP")?;
     let code = match scene.repeat().is_multiple_of(2) {
@@ -130,7 +138,7 @@ fn cut_off(scene: &mut Scene) -> Outcome {
         None => {
             scene.took_effect(u64::from(open > 0));
             scene.all_bound(LONG)?;
-            let now = leader(scene)?;
+            let now = scene.leader()?;
             check(now == old, format!("{old} led, and now {now} does"))
         }
         Some(code) => {
@@ -156,7 +164,7 @@ pub(super) const STARVED: Row = Row {
 const STARVING: Duration = Duration::from_secs(5);
 
 fn starved(scene: &mut Scene) -> Outcome {
-    let old = leader(scene)?;
+    let old = scene.leader()?;
     let turn = [100, 500, 2500][usize::try_from(scene.draw(3)).unwrap_or_default()];
     let turn = Duration::from_millis(turn);
     let from = scene.proxy.n_exchanges();

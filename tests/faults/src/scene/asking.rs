@@ -101,13 +101,18 @@ impl Scene {
     /// Waits until PodScheduled has this reason, and returns the condition.
     ///
     /// # Errors
-    /// [`Failed::TimedOut`].
+    /// [`Failed::TimedOut`]; [`Failed::Wrong`] if the pod is bound instead.
     pub fn told(&self, name: &str, reason: &str) -> Outcome<Value> {
         let told = || {
-            let condition = scheduled_condition(&self.read_pod(name).ok()?);
-            (condition["reason"] == reason).then_some(condition)
+            let pod = self.read_pod(name).ok()?;
+            let condition = scheduled_condition(&pod);
+            match node(&pod) {
+                Some(node) => Some(Err(node)),
+                None => (condition["reason"] == reason).then_some(Ok(condition)),
+            }
         };
-        Ok(try_wait_for(SOON, &format!("{name} is told {reason}"), told)?)
+        let told = try_wait_for(SOON, &format!("{name} is told {reason}"), told)?;
+        told.map_err(|node| Failed::Wrong(format!("{name} is on {node}, not told {reason}")))
     }
 
     /// Returns how many pods are bound.

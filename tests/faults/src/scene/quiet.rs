@@ -76,7 +76,11 @@ impl Scene {
         self.quiet()?;
         if self.program == Program::Berth {
             self.lists_only_what_expired()?;
-            self.schedulers.iter_mut().try_for_each(converges)?;
+            // A standby has not listed what it will decide on, and says so instead of comparing.
+            let leader = self.setting.electing.then(|| self.leader()).transpose()?;
+            let decides =
+                |s: &&mut Scheduler| leader.as_ref().is_none_or(|leader| *leader == s.user);
+            self.schedulers.iter_mut().filter(decides).try_for_each(converges)?;
             // What the comparison listed is not the watches'.
             self.lists_counted_to = self.proxy.n_exchanges();
         }
