@@ -12,13 +12,15 @@
 #   make side-by-side    kube-scheduler and Berth asked the same, a line for each answer
 #   make campaign        faults on a real control plane, into docs/faults.tsv (ROWS=F14,F15 COUNT=30 SCHEDULER=berth); no row is all
 #   make campaign-share  the same, as much of it as `make test` plays
+#   make faults-page     docs/faults.md from docs/faults.tsv
+#   make planted-live    bugs planted in Berth must be convicted on a real control plane; SHARE= for all twenty
 #   make golden          rewrites expected texts; read the diff
 #   make stand           builds etcd, kube-apiserver and kube-scheduler, and runs the first two
 #   make doc             the API documentation
 #   make image-binary    the static binary that goes into the image, checked
 #   make judge           the scenarios by ../shared's own judge, offline; judge-live: on a server
 
-.PHONY: demo test check bench bench-live seeds stand doc golden build-all unit planted planted-sim planted-live judge judge-live image-binary prometheus side-by-side campaign campaign-share oracle
+.PHONY: demo test check bench bench-live seeds stand doc golden build-all unit planted planted-sim planted-live judge judge-live image-binary prometheus side-by-side campaign campaign-share faults-page oracle
 
 CARGO ?= cargo
 N ?= 2000
@@ -111,6 +113,11 @@ campaign:
 	$(needs_go)
 	$(CARGO) build --package berth --package berth-faults --bins
 	$(BIN)/campaign $(if $(ROWS),--rows $(ROWS)) --count $(COUNT) --scheduler $(SCHEDULER) --out docs/faults.tsv
+
+faults-page:
+	$(needs_cargo)
+	$(CARGO) run --quiet --package berth-faults --bin campaign -- --page --out docs/faults.tsv > target/faults.md
+	mv target/faults.md docs/faults.md
 
 campaign-share:
 	$(needs_cargo)

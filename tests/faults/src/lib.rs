@@ -8,6 +8,7 @@ mod failed;
 pub mod objects;
 pub mod planted;
 pub mod proxy;
+pub mod report;
 pub mod rows;
 pub mod scene;
 pub mod scheduler;

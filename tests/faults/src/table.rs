@@ -50,13 +50,20 @@ impl Table {
 
     /// Sums up what was tried of this row, with this scheduler, at this commit.
     pub fn known(&self, row: &str, scheduler: &str, commit: &str) -> Batch {
+        self.sum(|b| b.row == row && b.scheduler == scheduler && b.commit == commit)
+    }
+
+    /// Sums up what was tried of this row with this scheduler.
+    pub fn at_any_commit(&self, row: &str, scheduler: &str) -> Batch {
+        self.sum(|b| b.row == row && b.scheduler == scheduler)
+    }
+
+    fn sum(&self, counts: impl Fn(&Batch) -> bool) -> Batch {
         let mut sum = Batch::default();
-        for batch in &self.batches {
-            if batch.row == row && batch.scheduler == scheduler && batch.commit == commit {
-                sum.repeats += batch.repeats;
-                sum.effective += batch.effective;
-                sum.violations += batch.violations;
-            }
+        for batch in self.batches.iter().filter(|batch| counts(batch)) {
+            sum.repeats += batch.repeats;
+            sum.effective += batch.effective;
+            sum.violations += batch.violations;
         }
         sum
     }

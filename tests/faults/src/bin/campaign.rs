@@ -5,7 +5,9 @@ use std::process::ExitCode;
 
 use berth_faults::campaign::{Campaign, Count, Tally, rows};
 use berth_faults::planted::convict;
+use berth_faults::report::page;
 use berth_faults::scheduler::Program;
+use berth_faults::table::Table;
 use berth_faults::{Failed, Outcome};
 use berth_stand::{StandError, with_sources};
 use clap::Parser;
@@ -31,10 +33,23 @@ struct Cli {
     /// --share of those that are found in seconds
     #[arg(long, value_name = "BERTH", conflicts_with_all = ["rows", "scheduler"])]
     planted: Option<PathBuf>,
+    /// Print the table --out as the page docs/faults.md, and play nothing
+    #[arg(long, requires = "out", conflicts_with_all = ["rows", "scheduler", "count"])]
+    page: bool,
 }
 
 fn main() -> ExitCode {
-    match run(Cli::parse()) {
+    let cli = Cli::parse();
+    if let (true, Some(out)) = (cli.page, &cli.out) {
+        return match Table::read(out) {
+            Ok(table) => {
+                print!("{}", page(&table));
+                ExitCode::SUCCESS
+            }
+            Err(failed) => ended(&failed),
+        };
+    }
+    match run(cli) {
         Ok(tally) => {
             println!("{} passed, {} failed", tally.passed, tally.failed);
             match tally.failed {
@@ -46,11 +61,13 @@ fn main() -> ExitCode {
             println!("skipped: {error}");
             ExitCode::SUCCESS
         }
-        Err(failed) => {
-            eprintln!("campaign: {}", with_sources(&failed));
-            ExitCode::FAILURE
-        }
+        Err(failed) => ended(&failed),
     }
+}
+
+fn ended(failed: &Failed) -> ExitCode {
+    eprintln!("campaign: {}", with_sources(failed));
+    ExitCode::FAILURE
 }
 
 fn run(cli: Cli) -> Outcome<Tally> {

@@ -36,7 +36,6 @@ fn all_silent(scene: &mut Scene) -> Outcome {
     let user = scene.scheduler()?.user.clone();
     let silent = scene.proxy.watches("").user(&user).black_hole();
     let from = scene.proxy.n_exchanges();
-    scene.create_pod("full", 8)?;
     scene.create(&gpu_node("n-late", 16))?;
     scene.create_pod("large", 16)?;
     let missed = has_missed(scene, &user, "pods")? && has_missed(scene, &user, "nodes")?;
