@@ -328,6 +328,17 @@ mod tests {
         Ok(answer.into_body().collect().await.unwrap().to_bytes())
     }
 
+    /// Waits until the pool's connections have heard that the server closed them.
+    async fn all_closed(pool: &Pool<HttpConnector>) {
+        let closed = || {
+            let idle = pool.idle.connections.lock().unwrap();
+            idle.iter().all(|(_, sender)| sender.is_closed())
+        };
+        while !closed() {
+            tokio::task::yield_now().await;
+        }
+    }
+
     #[tokio::test]
     async fn a_connection_is_used_again_and_again() {
         let server = Server::start(usize::MAX, false).await;
@@ -344,6 +355,8 @@ mod tests {
         let pool = Pool::new(HttpConnector::new());
         for _ in 0..20 {
             assert_eq!(ask(&pool, &server).await.unwrap(), "ok");
+            // A close that comes while the next request is on its way would leave that one open.
+            all_closed(&pool).await;
         }
         assert_eq!(server.counts(), (20, 20));
     }
