@@ -65,28 +65,14 @@ struct Played {
 }
 
 impl Campaign {
-    /// Plays all rows. CI's share is played in two lanes at once: slow rows mostly wait.
+    /// Plays all rows, those of one setting after each other on one control plane.
     ///
     /// # Errors
     /// What keeps the campaign itself from running: the table, git.
     pub fn run(&self) -> Outcome<Tally> {
-        if self.count != Count::Share {
-            return self.lane(self.rows.clone());
-        }
-        let (slow, quick) = self.rows.iter().partition(|row| row.slow);
-        std::thread::scope(|scope| {
-            let slow = scope.spawn(|| self.lane(slow));
-            let quick = self.lane(quick)?;
-            let panicked = |_| Failed::Wrong("the lane of the slow rows has panicked".to_owned());
-            let slow = slow.join().map_err(panicked)??;
-            Ok(Tally { passed: quick.passed + slow.passed, failed: quick.failed + slow.failed })
-        })
-    }
-
-    /// Plays rows one after the other, those of one setting on one control plane.
-    fn lane(&self, mut rows: Vec<&'static Row>) -> Outcome<Tally> {
         let commit = commit()?;
         let mut table = self.out.as_deref().map(Table::read).transpose()?;
+        let mut rows = self.rows.clone();
         rows.sort_by_key(|row| row.setting.name);
         let mut tally = Tally::default();
         let mut kept: Option<(&str, Scene)> = None;

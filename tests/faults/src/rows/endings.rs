@@ -3,7 +3,7 @@
 use berth_stand::try_wait_for;
 
 use super::Row;
-use super::election::{self, burst_under_way, n_bound_by, start, successor, take, was_left};
+use super::election::{self, burst_under_way, start, successor, take, was_left};
 use crate::failed::Outcome;
 use crate::proxy::{Exchange, Requests, Rule};
 use crate::scene::{Scene, check, holder};
@@ -23,6 +23,8 @@ pub(super) const TERMINATED: Row = Row {
 fn terminated(scene: &mut Scene) -> Outcome {
     let old = scene.leader()?;
     let (slow, from) = burst_under_way(scene)?;
+    let under_way = scene.proxy.count(from, |e| e.asked.is_bind() && e.is_open());
+    scene.took_effect(u64::from(under_way > 0));
     let code = take(scene, &old)?.terminate()?;
     check(code == Some(0), format!("its exit code is {code:?}"))?;
     let left = scene.proxy.count(from, was_left);
@@ -31,7 +33,6 @@ fn terminated(scene: &mut Scene) -> Outcome {
     taken_at_once(scene, from, &new)?;
     drop(slow);
     scene.all_bound(SOON)?;
-    scene.took_effect(u64::from(n_bound_by(scene, &new, from) > 0));
     start(scene, &old)
 }
 
