@@ -27,15 +27,20 @@ pub(super) const ANSWER_LOST: Row = Row {
 };
 
 fn answer_lost(scene: &mut Scene) -> Outcome {
-    let cut = Rule::on(Requests::bind_of("a").first()).hold().then(Fault::CutAnswer(Ending::Close));
-    let cut = scene.proxy.inject(cut);
+    committed_in_doubt(scene, Fault::CutAnswer(Ending::Close))
+}
+
+/// The bind of `a` is committed and `fault` hides it, while `b` waits for the same place.
+fn committed_in_doubt(scene: &mut Scene, fault: Fault) -> Outcome {
+    let hidden = Rule::on(Requests::bind_of("a").first()).hold().then(fault);
+    let hidden = scene.proxy.inject(hidden);
     scene.create_pod("a", 8)?;
-    cut.wait_held(SOON)?;
+    hidden.wait_held(SOON)?;
     scene.create_pod("b", 8)?;
     scene.told("b", "Unschedulable")?;
     let late = scene.proxy.watches("pods").late(LATE);
-    cut.release();
-    cut.wait_effective(1, SOON)?;
+    hidden.release();
+    hidden.wait_effective(1, SOON)?;
     scene.took_effect(1);
     // Only when the watch has told of a's node is the time of doubt over.
     let user = scene.scheduler()?.user.clone();
@@ -57,22 +62,7 @@ pub(super) const CALLED_STALE: Row = Row {
 };
 
 fn called_stale(scene: &mut Scene) -> Outcome {
-    let called = Rule::on(Requests::bind_of("a").first()).hold().then(Fault::ReplaceStatus(409));
-    let called = scene.proxy.inject(called);
-    scene.create_pod("a", 8)?;
-    called.wait_held(SOON)?;
-    scene.create_pod("b", 8)?;
-    scene.told("b", "Unschedulable")?;
-    let late = scene.proxy.watches("pods").late(LATE);
-    called.release();
-    called.wait_effective(1, SOON)?;
-    scene.took_effect(1);
-    let user = scene.scheduler()?.user.clone();
-    scene.is_told(&user)?;
-    drop(late);
-    scene.quiet()?;
-    scene.delete_pod("a")?;
-    scene.bound("b").map(drop)
+    committed_in_doubt(scene, Fault::ReplaceStatus(409))
 }
 
 pub(super) const REQUEST_LOST: Row = Row {
