@@ -388,6 +388,43 @@ mod tests {
         history.acquit();
     }
 
+    /// Both replicas hold the Lease in the proxy's eyes: the first one since before a third party
+    /// emptied it, the second one since a second after that.
+    fn emptied() -> Builder {
+        let mut history = Builder::electing();
+        let holder = |name: &str| WireBody::Lease { holder: name.into() };
+        history.lease_in_store("host-a_1");
+        history.sent("berth-0", "PUT", LEASE, holder("host-a_1"), Some(200));
+        on_wire(&mut history, "berth-0");
+        history.lease_in_store("").wait(1.0).lease_in_store("host-b_2");
+        history.sent("berth-1", "PUT", LEASE, holder("host-b_2"), Some(200));
+        history
+    }
+
+    #[test]
+    fn who_led_when_the_lease_was_emptied_writes_by_its_own_renewals() {
+        let mut history = emptied();
+        history.wait(1.0);
+        on_wire(&mut history, "berth-0");
+        history.acquit();
+        // The rival has waited until nothing of the first one can be under way.
+        history.wait(14.0);
+        let holder = WireBody::Lease { holder: "host-b_2".into() };
+        history.sent("berth-1", "PUT", LEASE, holder, Some(200));
+        on_wire(&mut history, "berth-1");
+        history.acquit();
+    }
+
+    #[test]
+    fn who_takes_an_emptied_lease_and_does_not_wait_is_convicted() {
+        let mut history = emptied();
+        history.wait(1.0);
+        on_wire(&mut history, "berth-1");
+        let text = history.convict(I9);
+        assert!(text.contains("berth-1 sent"), "{text}");
+        assert!(text.contains("after the last renewal of berth-0"), "{text}");
+    }
+
     #[test]
     fn two_who_use_one_identity_are_told_apart_by_their_users() {
         let mut history = led();
