@@ -5,7 +5,7 @@
 #   make test            builds everything and runs all tests; those that need ../shared say so when it is not there
 #   make check           formatting, lints, house rules
 #   make seeds N=20000   more simulated seeds with faults (FROM=n begins at seed n)
-#   make oracle N=20000  more selectors compared with Kubernetes' own code (FROM=n begins at seed n)
+#   make oracle N=50000  more selectors and allocations compared with Kubernetes' own code (FROM=n begins at seed n)
 #   make bench           benchmarks
 #   make bench-live      Berth, a bare client and kube-scheduler side by side on a real control plane (LOADS=…, ROUNDS=5)
 #   make prometheus      fetches Debian's prometheus, without installing it, for the test that scrapes
@@ -128,11 +128,12 @@ seeds:
 	$(needs_cargo)
 	$(CARGO) run --profile bench --package berth-sim --example seeds -- --count $(N) --start $(FROM)
 
-oracle: N = 20000
+oracle: N = 50000
 oracle:
 	$(needs_cargo)
 	$(needs_go)
 	ORACLE_N=$(N) ORACLE_FROM=$(FROM) $(CARGO) test --package berth-cel --test differential -- --nocapture
+	ORACLE_N=$(N) ORACLE_FROM=$(FROM) $(CARGO) test --package berth-plugins --test allocator -- --nocapture
 
 golden:
 	$(needs_cargo)

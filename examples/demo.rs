@@ -194,7 +194,8 @@ fn shown(api: &ApiClient, waiting: &BTreeSet<PodUid>) -> Result<String, Box<dyn 
     let placed = shown_pods.iter().filter(|p| p.node_name.is_some() && waiting.contains(&p.uid));
     let placed: BTreeSet<PodUid> = placed.map(|pod| pod.uid.clone()).collect();
     let served = [SCHEDULER.to_owned()];
-    let view = View { nodes: &nodes, pods: &shown_pods, placed: &placed, served: &served };
+    let (pods, claims) = (&shown_pods, &[]);
+    let view = View { nodes: &nodes, pods, claims, placed: &placed, served: &served };
     Ok(table(&view, Paint::of_stdout()))
 }
 

@@ -49,6 +49,7 @@ fn setup(configuration: &Configuration, seed: u64) -> Setup {
         },
         gates: vec![unbuilt_gate()],
         percentage_of_nodes_to_score: configuration.percentage_of_nodes_to_score,
+        selectors: Some(berth_plugins::selectors()),
         ..Setup::default()
     }
 }

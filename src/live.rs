@@ -5,13 +5,15 @@
 //!
 //! Reading order: [`credentials`], [`pool`], [`client`], [`rate`], [`kinds`], [`watch`],
 //! [`request`], [`outcome`], [`forbidden`], [`dispatch`], [`events`], [`clock`], `doubt`,
-//! [`driver`], [`lease`], [`preflight`], [`compare`]; `reach` and `start` put them together.
+//! [`driver`], [`lease`], [`preflight`], [`compare`]; `reach`, `discovery` and `start` put them
+//! together.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod client;
 pub mod clock;
 pub mod compare;
 pub mod credentials;
+mod discovery;
 pub mod dispatch;
 mod doubt;
 pub mod driver;
@@ -29,8 +31,8 @@ pub mod request;
 mod start;
 pub mod watch;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use berth_core::engine::{Input, Setup};
@@ -41,6 +43,7 @@ use tracing::{info, warn};
 use crate::config::ClientConnection;
 use crate::observe::metrics::Metrics;
 use crate::observe::serve::{ServeError, Served, Serving};
+use crate::wire::Kind;
 
 use client::{ConnectError, Target};
 use lease::Election;
@@ -142,13 +145,19 @@ async fn run_until_signal(mut run: Run) -> Result<(), RunError> {
     let mut signals = Signals::listen()?;
     // Before the server is looked for, so that probes are answered meanwhile.
     let preflight = Preflight::of(&run);
-    let served = open_port(&mut run).await?;
+    let watched = Arc::new(OnceLock::new());
+    let served = open_port(&mut run, Arc::clone(&watched)).await?;
     let clients = tokio::select! {
         connected = reach::connect(&run.target, &run.metrics) => connected?,
         _ = signals.end.next() => return Ok(()),
     };
-    tokio::spawn(preflight.run(clients.main.clone()));
-    let parts = start::start(run, clients).map_err(system("starting a thread"))?;
+    let kinds = tokio::select! {
+        kinds = discovery::served(&clients.main, kinds::needed(&run.profiles)) => kinds,
+        _ = signals.end.next() => return Ok(()),
+    };
+    let _ = watched.set(kinds.clone());
+    tokio::spawn(preflight.run(clients.main.clone(), kinds.clone()));
+    let parts = start::start(run, clients, kinds).map_err(system("starting a thread"))?;
     until_ended(parts, signals, served).await
 }
 
@@ -181,14 +190,18 @@ async fn until_ended(
     parts.candidate.resign(clean).await.map_err(RunError::LeaseLost)
 }
 
-/// Opens the secure port, if one is asked for.
-async fn open_port(run: &mut Run) -> Result<Option<Served>, ServeError> {
+/// Opens the secure port, if one is asked for. What is `watched` is known later.
+async fn open_port(
+    run: &mut Run,
+    watched: Arc<OnceLock<Vec<Kind>>>,
+) -> Result<Option<Served>, ServeError> {
     let Some(serving) = run.serve.take() else { return Ok(None) };
-    let (metrics, kinds) = (run.metrics.clone(), kinds::needed(&run.profiles));
+    let metrics = run.metrics.clone();
     let once = AtomicBool::new(false);
     // As upstream's check: once everything has been listed it stays passed.
     let synced = move || {
-        let all = || kinds.iter().all(|kind| metrics.is_synced(&kinds::resource(*kind)));
+        let synced = |kind: &Kind| metrics.is_synced(&kinds::resource(*kind));
+        let all = || watched.get().is_some_and(|kinds| kinds.iter().all(synced));
         once.load(Ordering::Relaxed) || (all() && !once.swap(true, Ordering::Relaxed))
     };
     let served = serving.start(run.election.as_ref(), &run.metrics, Arc::new(synced)).await?;

@@ -149,8 +149,9 @@ pub fn simulate(
 impl Simulated {
     /// Returns the table for people.
     pub fn table(&self, paint: Paint) -> String {
-        let Run { nodes, pods, placed, .. } = &self.run;
-        let mut text = table(&View { nodes, pods, placed, served: &self.served }, paint);
+        let Run { nodes, pods, claims, placed, .. } = &self.run;
+        let view = View { nodes, pods, claims, placed, served: &self.served };
+        let mut text = table(&view, paint);
         if !self.result.ignored.is_empty() {
             let kinds =
                 self.result.ignored.iter().map(|(kind, n)| format!("{n} × {}", plain(kind)));

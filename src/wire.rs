@@ -5,10 +5,12 @@
 //! object and of nobody else, so one odd object never ends a watch or a LIST.
 //!
 //! Reading order: [`field`] (decoding that can't fail), [`problem`], [`meta`], [`quantity`],
-//! [`selector`], then one module a family: [`pod`], [`node`], [`volume`], [`workload`]; [`object`]
-//! puts them behind one `decode`.
+//! [`selector`], then one module a family: [`pod`], [`node`], [`volume`], [`workload`], [`device`],
+//! [`claim`]; [`object`] puts them behind one `decode`.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+pub mod claim;
+pub mod device;
 pub mod field;
 pub mod k8s;
 pub mod meta;

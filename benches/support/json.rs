@@ -15,6 +15,124 @@ fn managed_fields() -> Value {
     }])
 }
 
+/// A slice of `node` with its 8 whole GPUs, as NVIDIA's driver publishes them.
+#[allow(dead_code)]
+pub(crate) fn gpus(node: usize) -> Value {
+    let devices = (0..8).map(|gpu| {
+        let mut attributes = gpu_attributes(node, gpu);
+        attributes["type"] = json!({"string": "gpu"});
+        attributes["uuid"] = json!({"string": uuid(node, gpu)});
+        let capacity = json!({"memory": {"value": "81559Mi"}});
+        json!({"name": format!("gpu-{gpu}"), "attributes": attributes, "capacity": capacity})
+    });
+    slice(node, 0, 1, json!({"devices": devices.collect::<Vec<Value>>()}))
+}
+
+/// The slices of `node` with all that its 8 GPUs can be parted into: 26 placements each.
+#[allow(dead_code)]
+pub(crate) fn mig_slices(node: usize) -> Vec<Value> {
+    let devices: Vec<Value> = (0..8).flat_map(|gpu| placements(node, gpu)).collect();
+    let chunks: Vec<&[Value]> = devices.chunks(64).collect();
+    let n_slices = chunks.len() + 1;
+    let set = |gpu| json!({"name": format!("gpu-{gpu}-counter-set"), "counters": counters(0, 8)});
+    let sets = json!({"sharedCounters": (0..8).map(set).collect::<Vec<Value>>()});
+    let shown = chunks.into_iter().map(|devices| json!({"devices": devices}));
+    let contents = std::iter::once(sets).chain(shown).enumerate();
+    contents.map(|(at, content)| slice(node, at, n_slices, content)).collect()
+}
+
+fn slice(node: usize, at: usize, n_slices: usize, content: Value) -> Value {
+    let name = format!("node-{node}");
+    let mut spec = json!({
+        "driver": "gpu.nvidia.com", "nodeName": name,
+        "pool": {"name": name, "generation": 1, "resourceSliceCount": n_slices},
+    });
+    spec.as_object_mut().expect("a map").extend(content.as_object().expect("a map").clone());
+    json!({
+        "apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice",
+        "metadata": {
+            "name": format!("{name}-gpu.nvidia.com-{at}"), "resourceVersion": "123456",
+            "uid": format!("22222222-0000-0000-{at:04}-{node:012}"),
+            "managedFields": managed_fields(),
+        },
+        "spec": spec,
+    })
+}
+
+fn uuid(node: usize, gpu: usize) -> String {
+    format!("GPU-33333333-0000-0000-{gpu:04}-{node:012}")
+}
+
+/// What a GPU and its parts have in common.
+fn gpu_attributes(node: usize, gpu: usize) -> Value {
+    // Nodes were set up at different times.
+    let driver = format!("550.{}.0", node % 4);
+    json!({
+        "productName": {"string": "NVIDIA H100 80GB HBM3"}, "brand": {"string": "Nvidia"},
+        "architecture": {"string": "Hopper"}, "cudaComputeCapability": {"version": "9.0.0"},
+        "driverVersion": {"version": driver}, "cudaDriverVersion": {"version": "12.4.0"},
+        "resource.kubernetes.io/pciBusID": {"string": format!("0000:{:02x}:00.0", 0x18 + gpu * 8)},
+        "resource.kubernetes.io/pcieRoot": {"string": format!("pci0000:{:02x}", 0x10 + gpu * 8)},
+        "resource.kubernetes.io/numaNode": {"int": gpu / 4},
+    })
+}
+
+/// Profiles as name, slots of memory, and where they may begin.
+const PROFILES: [(&str, usize, &[usize]); 7] = [
+    ("1g.10gb", 1, &[0, 1, 2, 3, 4, 5, 6]),
+    ("1g.10gb.me", 1, &[0, 1, 2, 3, 4, 5, 6]),
+    ("1g.20gb", 2, &[0, 2, 4, 6]),
+    ("2g.20gb", 2, &[0, 2, 4]),
+    ("3g.40gb", 4, &[0, 4]),
+    ("4g.40gb", 4, &[0]),
+    ("7g.80gb", 8, &[0]),
+];
+
+fn placements(node: usize, gpu: usize) -> Vec<Value> {
+    let device = |name: String, kind: &str, profile: &str, begin: usize, slots: usize| {
+        let mut attributes = gpu_attributes(node, gpu);
+        attributes["type"] = json!({"string": kind});
+        let of = if kind == "gpu" { "uuid" } else { "parentUUID" };
+        attributes[of] = json!({"string": uuid(node, gpu)});
+        if kind == "mig" {
+            attributes["profile"] = json!({"string": profile});
+        }
+        let engine = json!({"value": slots.to_string()});
+        let mut capacity = json!({"memory": {"value": format!("{}Mi", slots * 9856)}});
+        for name in
+            ["multiprocessors", "copyEngines", "decoders", "encoders", "jpegEngines", "ofaEngines"]
+        {
+            capacity[name] = engine.clone();
+        }
+        let set = format!("gpu-{gpu}-counter-set");
+        let consumes = json!([{"counterSet": set, "counters": counters(begin, slots)}]);
+        json!({"name": name, "attributes": attributes, "capacity": capacity,
+               "consumesCounters": consumes})
+    };
+    let parts = PROFILES.iter().flat_map(|(profile, slots, begins)| {
+        begins.iter().map(move |begin| {
+            let name = format!("gpu-{gpu}-mig-{profile}-{begin}").replace('.', "-");
+            device(name, "mig", profile, *begin, *slots)
+        })
+    });
+    let whole = device(format!("gpu-{gpu}"), "gpu", "", 0, 8);
+    parts.chain([whole]).collect()
+}
+
+fn counters(begin: usize, slots: usize) -> Value {
+    let value = |amount: usize| json!({"value": amount.to_string()});
+    let mut counters = json!({"memory": {"value": format!("{}Mi", slots * 9856)}});
+    for name in
+        ["multiprocessors", "copy-engines", "decoders", "encoders", "jpeg-engines", "ofa-engines"]
+    {
+        counters[name] = value(slots);
+    }
+    for slot in begin..begin + slots {
+        counters[format!("memory-slice-{slot}")] = value(1);
+    }
+    counters
+}
+
 /// A training worker of about 6 KB, bound to `node`.
 pub(crate) fn pod(at: usize, node: &str) -> Value {
     let env: Vec<Value> = (0..20)

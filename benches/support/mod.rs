@@ -1,6 +1,8 @@
 //! Synthetic clusters, pod mixes and a loop that answers every bind at once.
 #![allow(dead_code, reason = "each bench uses its part")]
 
+pub(crate) mod devices;
+
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;

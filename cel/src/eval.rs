@@ -169,7 +169,8 @@ impl<'a> Evaluator<'a> {
             Some(count) => self.settled(count)?,
             None => Ok(Value::Int(-1)),
         };
-        let result = match (&text, &count, known.finding) {
+        let count = count.as_ref().map(within);
+        let result = match (within(&text), count, known.finding) {
             (Value::Text(text), Ok(_), Finding::Matches) => {
                 Ok(Value::Bool(known.pattern.is_match(text)))
             }
@@ -245,6 +246,14 @@ impl<'a> Evaluator<'a> {
             (Value::Optional(None), _) => self.eval(right),
             _ => Err(Stop::no_overload()),
         }
+    }
+}
+
+/// Returns what is in an optional: where a pattern is known, Kubernetes' code looks through it.
+fn within<'v, 'a>(value: &'v Value<'a>) -> &'v Value<'a> {
+    match value {
+        Value::Optional(Some(inner)) => within(inner),
+        other => other,
     }
 }
 

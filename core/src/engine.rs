@@ -6,7 +6,8 @@
 //! same inputs at the same times give the same decisions.
 //!
 //! Reading order: [`input`], [`decision`]; an attempt: `attempt`, `placing`, `table`, `scores`,
-//! `permits`, `drafting`, `asking`, `room`; a plan: `plans`, `checks`, `ending`, `settle`; and `tell`, `timing`.
+//! `permits`, `drafting`, `asking`, `room`; a plan: `plans`, `checks`, `ending`, `settle`,
+//! `readings`; and `tell`, `timing`.
 
 mod asking;
 mod attempt;
@@ -26,6 +27,7 @@ mod only;
 mod permits;
 mod placing;
 mod plans;
+mod readings;
 pub mod report;
 mod room;
 mod scores;
@@ -47,6 +49,7 @@ use budget::Budget;
 use classes::Classes;
 use measures::Measures;
 use plans::Plans;
+use readings::Readings;
 use settle::Settlements;
 use tell::Tells;
 use timing::Sampling;
@@ -71,14 +74,17 @@ pub struct Engine {
     /// All watches have had their first list.
     synced_once: bool,
     draining: bool,
-    /// The search that used up its poll's budget; it goes on with the next poll.
-    paused: Option<Search>,
+    /// Searches that used up their poll's budget; they go on with later polls, in turn.
+    paused: VecDeque<Search>,
+    /// This poll is for paused searches first; every other one is for those that wait behind.
+    paused_first: bool,
     /// Entries that wait for a consultant's answer.
     asking: BTreeMap<QuestionId, Search>,
     /// Entries that have it, and go on with the next poll.
     answered: VecDeque<Search>,
     plans: Plans,
     settlements: Settlements,
+    readings: Readings,
     tells: Tells,
     purposes: BTreeMap<WriteId, Purpose>,
     next_id: u64,
@@ -94,6 +100,8 @@ pub struct Engine {
 enum Purpose {
     /// Part of a plan's stage.
     Stage { plan: PlanId, label: Text, deletes: bool },
+    /// Finds out what became of a write of a plan.
+    ReadBack { plan: PlanId, label: Text },
     /// Takes back a write of a plan that failed, or follows a bind: nobody waits for it.
     Aside { op: Op, tries: u32 },
     /// Finds out what became of a bind.
@@ -137,10 +145,12 @@ impl Engine {
         self.tick(now);
         self.advance_plans();
         self.advance_settlements();
+        self.advance_readings();
         self.expire_questions();
         self.queue.flush(self.now);
         let mut budget = Budget::new(self.setup.limits.steps_a_poll);
         let mut working = false;
+        self.paused_first = !self.paused_first;
         while self.may_begin() {
             if !budget.left() {
                 working = true;
@@ -150,7 +160,7 @@ impl Engine {
                 break;
             }
         }
-        working |= self.paused.is_some() && self.may_begin();
+        working |= !self.paused.is_empty() && self.may_begin();
         self.tell_due();
         let measures = std::mem::take(&mut self.measures);
         Poll { decisions: self.out.drain(..).collect(), working, measures }
@@ -170,6 +180,7 @@ impl Engine {
             questions,
             self.plans.next_wakeup(),
             self.settlements.next_wakeup(),
+            self.readings.next_wakeup(),
             self.tells.next_wakeup(self.now),
         ];
         due.into_iter().flatten().min()
@@ -198,7 +209,7 @@ impl Engine {
 
     /// Tells whether nothing is to be done until an input comes or time passes.
     pub fn idle(&self) -> bool {
-        let searching = self.paused.is_some() || !self.answered.is_empty();
+        let searching = !self.paused.is_empty() || !self.answered.is_empty();
         self.out.is_empty() && !searching && self.queue.counts().active == 0
     }
 

@@ -1,6 +1,6 @@
 //! What a plugin is: extension points, the answers that are legal at each, profiles.
 //!
-//! Reading order: [`verdict`], [`cycle`], [`points`], [`hints`], [`plan`], [`args`],
+//! Reading order: [`verdict`], [`cycle`], [`work`], [`points`], [`hints`], [`plan`], [`args`],
 //! [`profile_spec`], [`profile`].
 
 pub mod args;
@@ -12,11 +12,12 @@ pub mod profile;
 pub mod profile_spec;
 pub mod rng;
 pub mod verdict;
+pub mod work;
 
 pub use args::{ArgError, Args, parse_duration_ms};
 pub use cycle::{Cycle, CycleState};
 pub use hints::{Hint, HintContext, Interest};
-pub use plan::{Op, StageDraft, WriteDraft};
+pub use plan::{ClaimWrite, Op, ReadBack, StageDraft, WriteDraft};
 pub use points::{
     Bind, ClassPart, Classify, Explain, Filter, NodeSet, Normalize, Permit, PlacementFeasible,
     PlacementGenerate, PlacementScore, PluginDef, PodGroupPostFilter, Points, PostBind, PostFilter,
@@ -28,3 +29,4 @@ pub use profile_spec::{Point, ProfileSpec};
 pub use verdict::{
     Gate, PermitAnswer, PostFilterAnswer, PreFilterAnswer, PreScoreAnswer, Reason, Verdict,
 };
+pub use work::Work;

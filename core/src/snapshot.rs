@@ -2,11 +2,13 @@
 //!
 //! [`cluster::Cluster`] is the only thing that counts capacity. [`overlay::Overlay`] is a what-if
 //! change of it that is taken back unless committed. What cluster-wide plugins need counted is an
-//! index kept here ([`counts`], [`images`], [`storage`]), folded on every change, on overlays too.
+//! index kept here ([`counts`], [`images`], [`storage`], [`devices`]), folded on every change, on
+//! overlays too.
 
 pub mod changes;
 pub mod cluster;
 pub mod counts;
+pub mod devices;
 pub mod event;
 mod folding;
 mod gone;
@@ -22,7 +24,11 @@ mod telling;
 pub use changes::Version;
 pub use cluster::{Cluster, IndexRef};
 pub use counts::{CountColumn, CountQuery};
-pub use event::{Change, ClusterEvent, NodeAspects, PodAspects, StorageKind};
+pub use devices::Devices;
+pub use devices::selections::{DeviceSelector, SelectorCompiler};
+pub use event::{
+    Change, ClusterEvent, DeviceChange, DeviceEvent, NodeAspects, PodAspects, StorageKind,
+};
 pub use nodes::{NodeIdx, NodeSlot, ResourceId};
 pub use overlay::{Mark, Overlay};
 pub use pods::{Place, PodRecord};

@@ -1,8 +1,10 @@
 //! Values that scheduling reads, in units, without Kubernetes' wire format.
 //!
 //! Reading order: [`text`], [`time`], [`resources`], [`requests`], [`selector`], [`pod`], [`node`],
-//! [`volume`], [`workload`], [`value`].
+//! [`volume`], [`workload`], [`device`], [`claim`], [`value`].
 
+pub mod claim;
+pub mod device;
 pub mod node;
 pub mod pod;
 pub mod requests;
@@ -14,11 +16,13 @@ pub mod value;
 pub mod volume;
 pub mod workload;
 
+pub use claim::{Allocation, ClaimKey, ClaimRef, DeviceId, ResourceClaim};
+pub use device::{Device, DeviceClass, DeviceTaintRule, ResourceSlice};
 pub use node::{ImageId, Node, Taint, TaintEffect};
 pub use pod::{
-    Condition, HostPort, NodeAffinity, Owner, Phase, Pod, PodAffinityTerm, PodClaim, PodRef,
-    PodSpec, PodUid, PreemptionPolicy, PreferredTerm, Protocol, SpreadConstraint, Toleration,
-    VolumeSource,
+    Condition, ContainerExtended, ExtendedAmount, HostPort, NodeAffinity, Owner, Phase, Pod,
+    PodAffinityTerm, PodClaim, PodRef, PodSpec, PodUid, PreemptionPolicy, PreferredTerm, Protocol,
+    SpreadConstraint, Toleration, VolumeSource,
 };
 pub use requests::{ContainerRequests, PodRequests, Resize};
 pub use resources::Resources;

@@ -22,6 +22,6 @@ impl Bind for DefaultBinder {
     fn bind(&self, pod: &Pod, cluster: &Cluster, node: NodeIdx) -> Option<WriteDraft> {
         let node = cluster.nodes().node(node)?.name.clone();
         let op = Op::Bind { pod: pod.reference(), node, resource_version: 0 };
-        Some(WriteDraft { label: format!("bind-{}", pod.uid).into(), op, undo: None })
+        Some(WriteDraft::plain(format!("bind-{}", pod.uid), op))
     }
 }

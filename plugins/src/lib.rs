@@ -22,6 +22,7 @@ mod pod_group_pods_count;
 mod pod_topology_spread;
 mod priority_sort;
 mod scheduling_gates;
+mod selectors;
 mod shared;
 mod taint_toleration;
 mod topology_placement_generator;
@@ -32,6 +33,8 @@ mod volume_zone;
 
 use berth_core::framework::{PluginDef, Registry};
 
+pub use dynamic_resources::allocate;
+pub use selectors::selectors;
 pub use unbuilt::UnbuiltGate;
 
 /// Every plugin, in the order of the default profile

@@ -1,8 +1,7 @@
 //! NodeResourcesFit: turns away nodes with too little of what the pod requests, and rates the rest
 //! by how full they would be.
 //!
-//! Source: upstream's noderesources/fit.go (1.37). Extended resources that a DeviceClass maps are
-//! not handed to DRA yet, and placements of groups are not rated.
+//! Source: upstream's noderesources/fit.go (1.37). Placements of groups are not rated.
 
 mod args;
 mod explain;
@@ -13,10 +12,11 @@ mod strategy;
 use std::sync::Arc;
 
 use berth_core::framework::{
-    Cycle, CycleState, Filter, NodeSet, PluginDef, PreFilter, PreFilterAnswer, PreScore,
-    PreScoreAnswer, Score, Verdict,
+    ClassPart, Classify, Cycle, CycleState, Filter, NodeSet, PluginDef, PreFilter, PreFilterAnswer,
+    PreScore, PreScoreAnswer, Score, Verdict,
 };
-use berth_core::snapshot::NodeIdx;
+use berth_core::snapshot::{Cluster, NodeIdx};
+use berth_core::types::{Pod, Text};
 
 use crate::shared::scored::{Asked, Basis, Weighted};
 
@@ -39,6 +39,7 @@ pub(crate) const PLUGIN: PluginDef = PluginDef {
         points.pre_score(plugin.clone());
         points.score(plugin.clone());
         points.interest(plugin.clone());
+        points.classify(plugin.clone());
         points.explain(plugin);
     },
 };
@@ -52,12 +53,24 @@ struct Fit {
 
 impl Fit {
     fn needs(&self, cycle: Cycle<'_>) -> Needs {
-        Needs::of(&cycle.pod.spec.requests.real, &self.ignored, cycle.cluster.nodes())
+        Needs::of(&cycle.pod.spec.requests.real, &self.ignored, cycle.cluster)
     }
 
     fn asked(&self, cycle: Cycle<'_>) -> Asked {
         let requests = &cycle.pod.spec.requests;
         Asked::of(requests, &self.resources, Basis::Nonzero, cycle.cluster.nodes())
+    }
+}
+
+impl Classify for Fit {
+    /// Which of the pod's resources devices may stand in for: that changes with device classes.
+    fn class_part(&self, pod: &Pod, cluster: &Cluster) -> ClassPart {
+        let mut part = ClassPart::default();
+        if !pod.spec.extended.is_empty() {
+            let names = pod.spec.requests.real.iter().map(|(name, _)| name);
+            part.texts.extend(names.filter(|name| needs::backed(name, cluster)).map(Text::from));
+        }
+        part
     }
 }
 

@@ -228,7 +228,8 @@ impl Interest for NodeVolumeLimits {
             | Change::PodUpdated { .. }
             | Change::PodDeleted { .. }
             | Change::NamespaceChanged { .. }
-            | Change::SelectorOwnerChanged => false,
+            | Change::SelectorOwnerChanged
+            | Change::Devices(_) => false,
         };
         if may_help { Hint::Queue } else { Hint::Skip }
     }

@@ -7,7 +7,7 @@
 use berth_core::framework::{Gate, Hint, HintContext, Interest, PreEnqueue};
 use berth_core::snapshot::storage::Storage;
 use berth_core::snapshot::{Change, Cluster, StorageKind};
-use berth_core::types::{Labels, Pod, PodAffinityTerm, PodClaim, Text, VolumeSource};
+use berth_core::types::{Labels, Pod, PodAffinityTerm, Text, VolumeSource};
 
 use crate::shared::claims::{awaits_volume, named_claims, unbound_text};
 
@@ -37,7 +37,6 @@ pub fn gate(pod: &Pod, cluster: &Cluster) -> Option<Text> {
         .map(|problem| Text::from(format!("the pod can't be understood: {problem}")))
         .or_else(|| own_terms(pod))
         .or_else(|| group(pod))
-        .or_else(|| pod.spec.claims.first().map(resource_claim))
         .or_else(|| volumes(pod, cluster.storage()))
         .or_else(|| anti_affine_pod(pod, cluster))
 }
@@ -55,12 +54,6 @@ fn own_terms(pod: &Pod) -> Option<Text> {
 fn group(pod: &Pod) -> Option<Text> {
     let group = pod.scheduling_group.as_ref()?;
     Some(Text::from(format!("pod group {:?}: gang scheduling is not supported yet", &**group)))
-}
-
-fn resource_claim(claim: &PodClaim) -> Text {
-    let kind = if claim.from_template { "ResourceClaimTemplate" } else { "ResourceClaim" };
-    let which = format!("resource claim {:?} ({kind} {})", &*claim.name, claim.source);
-    Text::from(format!("{which}: dynamic resource allocation is not supported yet"))
 }
 
 /// Names the first claim that would have to be bound. One that does not exist, is lost or is being
@@ -135,7 +128,8 @@ impl Interest for UnbuiltGate {
             | Change::PodAdded { .. }
             | Change::PodBound { .. }
             | Change::PodDeleted { .. }
-            | Change::SelectorOwnerChanged => false,
+            | Change::SelectorOwnerChanged
+            | Change::Devices(_) => false,
         };
         if may_help { Hint::Queue } else { Hint::Skip }
     }

@@ -207,7 +207,8 @@ impl Interest for VolumeBinding {
             | Change::PodDeleted { .. }
             | Change::PodFreed { .. }
             | Change::NamespaceChanged { .. }
-            | Change::SelectorOwnerChanged => false,
+            | Change::SelectorOwnerChanged
+            | Change::Devices(_) => false,
         };
         if may_help { Hint::Queue } else { Hint::Skip }
     }
@@ -226,7 +227,13 @@ impl Score for VolumeBinding {
 }
 
 impl Reserve for VolumeBinding {
-    fn reserve(&self, _: &Pod, _: &mut Overlay<'_>, _: NodeIdx) -> Result<(), Reason> {
+    fn reserve(
+        &self,
+        _: &Pod,
+        _: &mut Overlay<'_>,
+        _: &CycleState,
+        _: NodeIdx,
+    ) -> Result<(), Reason> {
         Ok(())
     }
 }

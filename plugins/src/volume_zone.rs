@@ -101,7 +101,8 @@ impl Interest for VolumeZone {
             | Change::PodDeleted { .. }
             | Change::PodFreed { .. }
             | Change::NamespaceChanged { .. }
-            | Change::SelectorOwnerChanged => false,
+            | Change::SelectorOwnerChanged
+            | Change::Devices(_) => false,
         };
         if may_help { Hint::Queue } else { Hint::Skip }
     }

@@ -44,7 +44,8 @@ fn check(path: &Path, update: bool) -> String {
     let mut wrong = String::new();
     let mut answers = Vec::new();
     for case in &file.cases {
-        let answer = match run::run(registry(&file.plugin), &file, case) {
+        let answer = match run::run(registry(&file.plugin), berth_plugins::selectors(), &file, case)
+        {
             Ok(answer) => answer,
             Err(error) => return format!("{shown}: {}: {error}\n", case.title),
         };

@@ -4,14 +4,19 @@
 //! ([`model`]), and believes the world's log. Only for I11 does it look at the engine's ledger.
 //! The invariants are those of facts/reliability.md B4.
 
+mod claims;
 mod end;
+mod grants;
+mod left;
 mod model;
+mod solve;
+mod stock;
 mod view;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use berth_core::engine::WriteId;
+use berth_core::engine::{Notice, WriteId};
 use berth_core::framework::Op;
 use berth_core::snapshot::ClusterEvent;
 use berth_core::types::{Node, Pod, PodRef, PodRequests, PodUid, Text, Timestamp};
@@ -19,6 +24,7 @@ use berth_core::types::{Node, Pod, PodRef, PodRequests, PodUid, Text, Timestamp}
 use crate::workload::ELSEWHERE;
 use crate::world::{Logged, World};
 
+use claims::{Claims, Wrong};
 use view::View;
 
 /// A broken invariant.
@@ -57,10 +63,15 @@ struct Sent {
 #[derive(Debug, Default)]
 pub(crate) struct Auditor {
     view: View,
+    claims: Claims,
     binds: BTreeMap<PodUid, Vec<Sent>>,
     /// What holds resources on each node name.
     placed: BTreeMap<Text, BTreeMap<PodUid, Arc<PodRequests>>>,
     at: BTreeMap<PodUid, Text>,
+    /// Every node as it was last.
+    nodes: BTreeMap<Text, Node>,
+    /// Pods and nodes of which the process was told since its last turn.
+    fresh: BTreeSet<Text>,
     /// The process was asked to stop before its last poll: it begins nothing.
     pub(crate) stopping: bool,
     violation: Option<Violation>,
@@ -79,12 +90,49 @@ impl Auditor {
     /// Another process begins: it has seen nothing.
     pub(crate) fn restarted(&mut self) {
         self.view = View::default();
+        self.claims.restarted();
         self.stopping = false;
     }
 
     /// The process was told this.
     pub(crate) fn delivered(&mut self, event: &ClusterEvent) {
-        self.view.fold(event);
+        match event {
+            ClusterEvent::Devices(event) => self.claims.delivered(event),
+            event => self.view.fold(event),
+        }
+        match event {
+            ClusterEvent::PodApplied(pod) => self.fresh.insert(pod.uid.0.clone()),
+            ClusterEvent::PodDeleted { uid } => self.fresh.insert(uid.0.clone()),
+            ClusterEvent::NodeApplied(node) => self.fresh.insert(node.name.clone()),
+            ClusterEvent::NodeDeleted { name, .. } => self.fresh.insert(name.clone()),
+            _ => false,
+        };
+    }
+
+    /// The process says something to people.
+    pub(crate) fn noticed(&mut self, notice: &Notice) {
+        if let Notice::Odd { subject, .. } = notice {
+            self.claims.noticed(subject);
+        }
+    }
+
+    /// The process has had its turn.
+    pub(crate) fn polled(&mut self, now: Timestamp) {
+        self.fresh.clear();
+        let wrong = self.claims.polled();
+        self.wrong(wrong, now);
+    }
+
+    /// A fault has changed a claim under its pods.
+    pub(crate) fn tampered(&mut self, claim: &Text, pods: impl Iterator<Item = PodUid>) {
+        self.claims.tampered.insert(claim.clone());
+        self.claims.robbed.extend(pods);
+    }
+
+    fn wrong(&mut self, wrong: Option<Wrong>, now: Timestamp) {
+        if let Some((invariant, text)) = wrong {
+            self.violate(invariant, now, text);
+        }
     }
 
     /// The process sends `op`.
@@ -102,6 +150,10 @@ impl Auditor {
                     let text = format!("condition of {pod} at {resource_version}, seen {seen}");
                     self.violate("I10", now, text);
                 }
+            }
+            Op::Claim { .. } => {
+                let wrong = self.claims.sends(op, self.stopping);
+                self.wrong(wrong, now);
             }
             Op::ReadPod { .. }
             | Op::Fence { .. }
@@ -133,20 +185,27 @@ impl Auditor {
         resource_version: u64,
         now: Timestamp,
     ) {
-        if self.stopping {
+        let begun = self.claims.begun(&pod.uid);
+        if self.stopping && !begun {
             self.violate("F39", now, format!("{pod} is sent after SIGTERM"));
         }
-        let Some(known) = self.view.node(node) else {
+        // A pod's claims are written first: what has come with the answer may have come too late.
+        let excused = begun && (self.fresh.contains(&pod.uid.0) || self.fresh.contains(node));
+        let last = || self.nodes.get(node).filter(|_| excused).cloned().map(Arc::new);
+        let Some(known) = self.view.node(node).cloned().or_else(last) else {
             return self.violate("I10", now, format!("{pod} is sent to {node}, known to be gone"));
         };
-        let known = known.clone();
         match self.view.pod(&pod.uid) {
+            None if excused => {}
             None => {
                 self.violate("I10", now, format!("{pod} ({}) is sent, known to be gone", pod.uid))
             }
             Some(seen) => {
-                if let Some(why) = unfit_to_send(seen, &known) {
+                let unready = self.claims.unready(seen, &known);
+                if let Some(why) = unfit_to_send(seen, &known).filter(|_| !excused) {
                     self.violate("I2", now, format!("{pod} is sent to {node}: {why}"));
+                } else if let Some(why) = unready {
+                    self.violate("I12", now, format!("{pod} is sent to {node}: {why}"));
                 }
             }
         }
@@ -169,6 +228,14 @@ impl Auditor {
             ClusterEvent::PodDeleted { uid } => {
                 self.vacate(uid);
                 self.binds.remove(uid);
+            }
+            ClusterEvent::NodeApplied(node) => {
+                self.nodes.insert(node.name.clone(), node.clone());
+            }
+            ClusterEvent::Devices(event) => {
+                let runs = |uid: &PodUid| self.at.get(uid).is_some_and(|node| node != ELSEWHERE);
+                let wrong = self.claims.logged(event, &runs);
+                self.wrong(wrong, logged.at);
             }
             _ => {}
         }
@@ -204,6 +271,8 @@ impl Auditor {
         if !sent.rev().any(|sent| sent.node == *node) {
             return self.violate("I3", now, format!("{} is bound, never sent", pod.name));
         }
+        let wrong = self.nodes.get(node).and_then(|node| self.claims.bound(pod, node));
+        self.wrong(wrong, now);
         let placed = self.placed.get(node).into_iter().flatten();
         let taken = placed.filter_map(|(uid, usage)| {
             let sent = self.binds.get(uid)?.iter().rev().find(|sent| sent.node == *node)?;
@@ -218,13 +287,21 @@ impl Auditor {
 
     /// Judges the end: see [`end`].
     pub(crate) fn judge_places(&mut self, world: &World, now: Timestamp) {
-        if let Some(text) = end::misplaced(world) {
+        let book = &self.claims.world;
+        let excused = |pod: &Pod| {
+            let elsewhere = pod.node_name.as_ref().is_some_and(|node| node == ELSEWHERE);
+            elsewhere || self.claims.robbed.contains(&pod.uid)
+        };
+        let bereft = left::bereft(book, world, &excused);
+        if let Some(text) = end::misplaced(world, book).or(bereft) {
             self.violate("I5", now, text);
+        } else if let Some(text) = left::leaked(book, world) {
+            self.violate("I12", now, text);
         }
     }
 
     pub(crate) fn judge_reasons(&mut self, world: &World, now: Timestamp) {
-        if let Some(text) = end::untrue(world) {
+        if let Some(text) = end::untrue(world, &self.claims.world) {
             self.violate("I5", now, text);
         }
     }
@@ -235,7 +312,8 @@ impl Auditor {
         engine: &berth_core::engine::Engine,
         now: Timestamp,
     ) {
-        if let Some(text) = end::differs(world, engine) {
+        let differs = end::differs(world, engine);
+        if let Some(text) = differs.or_else(|| left::differs(&self.claims.world, engine)) {
             self.violate("I11", now, text);
         }
     }

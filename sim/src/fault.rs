@@ -50,6 +50,33 @@ pub enum Fault {
     PodRecreated,
     /// F46: the pod is deleted while it is queued or being bound.
     PodDeleted,
+    /// F14: what is allocated to a claim is written, its answer is lost, and the claims' watch is
+    /// late.
+    ClaimAnswerLost,
+    /// F02: a write to a claim reaches the server long after the client gave it up.
+    ClaimLate,
+    /// F03: 409 because the store broke; the write to a claim was committed, or never is.
+    ClaimStoreBroke,
+    /// F18: somebody else has written to the claim: 409.
+    ClaimConflict,
+    /// F19: SIGKILL between the writes to a pod's claims, or between those and the bind.
+    ClaimKilled,
+    /// F39: SIGTERM there.
+    ClaimDrained,
+    /// F20: the claim is deleted in mid-plan.
+    ClaimDeleted,
+    /// F20: the claim is deallocated by force before the bind.
+    ClaimForced,
+    /// F21: the pool rolls in mid-plan, and is incomplete meanwhile.
+    PoolRolled,
+    /// F22: the device is tainted between decision and write.
+    DeviceTainted,
+    /// F22: the device is not published any more between decision and write.
+    DeviceGone,
+    /// F24: another scheduler grants the same device at the same time.
+    ForeignGrant,
+    /// The driver never says that the device is ready.
+    DriverSilent,
 }
 
 /// A fault's row, name and ratio.
@@ -66,7 +93,7 @@ const fn row(fault: Fault, id: &'static str, what: &'static str, ratio: u64) -> 
 }
 
 /// In the order of [`Fault`].
-const ROWS: [Row; 21] = [
+const ROWS: [Row; 34] = [
     row(Fault::ServerDown, "F01", "API server down and back", 80),
     row(Fault::PlaceLost, "F05", "410, full relist", 100),
     row(Fault::WatchClosed, "F06", "watch closed and resumed", 300),
@@ -88,6 +115,19 @@ const ROWS: [Row; 21] = [
     row(Fault::DeleteMissed, "F44", "deletion missed until a relist", 1000),
     row(Fault::PodRecreated, "F45", "pod recreated, new UID", 150),
     row(Fault::PodDeleted, "F46", "pod deleted while queued or binding", 150),
+    row(Fault::ClaimAnswerLost, "F14", "claim written, answer lost, watch late", 800),
+    row(Fault::ClaimLate, "F02", "claim's write read long after it was given up", 500),
+    row(Fault::ClaimStoreBroke, "F03", "claim: 409, committed or never", 500),
+    row(Fault::ClaimConflict, "F18", "claim written by another: 409", 500),
+    row(Fault::ClaimKilled, "F19", "SIGKILL between claim and bind", 150),
+    row(Fault::ClaimDrained, "F39", "SIGTERM between claim and bind", 150),
+    row(Fault::ClaimDeleted, "F20", "claim deleted in mid-plan", 150),
+    row(Fault::ClaimForced, "F20", "claim deallocated by force in mid-plan", 200),
+    row(Fault::PoolRolled, "F21", "pool rolls in mid-plan, incomplete", 300),
+    row(Fault::DeviceTainted, "F22", "device tainted before the write", 300),
+    row(Fault::DeviceGone, "F22", "device gone before the write", 300),
+    row(Fault::ForeignGrant, "F24", "device granted by another scheduler too", 500),
+    row(Fault::DriverSilent, "F20", "driver never prepares the device", 1000),
 ];
 
 const KINDS: usize = ROWS.len();
@@ -105,8 +145,14 @@ impl Fault {
 }
 
 /// How often each fault took effect.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Effects([u64; KINDS]);
+
+impl Default for Effects {
+    fn default() -> Effects {
+        Effects([0; KINDS])
+    }
+}
 
 impl Effects {
     pub fn of(&self, fault: Fault) -> u64 {

@@ -16,11 +16,13 @@
 //! // A second phase: apply more objects to simulation.world_mut(), run again.
 //! ```
 //!
-//! Reading order: [`world`], [`kubelet`], [`simulation`]; then [`fault`], [`workload`], `watch`,
+//! Reading order: [`world`], [`kubelet`], [`claim_controller`], [`simulation`]; then [`drivers`], [`fault`], [`workload`], `watch`,
 //! `trial`, `auditor`, [`seed`].
 #![forbid(unsafe_code)]
 
 mod auditor;
+pub mod claim_controller;
+pub mod drivers;
 pub mod fault;
 mod history;
 pub mod kubelet;
@@ -32,6 +34,7 @@ pub mod workload;
 pub mod world;
 
 pub use auditor::Violation;
+pub use claim_controller::ClaimController;
 pub use seed::{Options, SeedReport, run_seed};
 pub use trial::MakeEngine;
 

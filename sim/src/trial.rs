@@ -5,6 +5,7 @@
 //! decides what is next.
 
 mod act;
+mod devices;
 mod network;
 mod process;
 mod trouble;
@@ -13,9 +14,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use berth_core::engine::{Engine, Input, Setup, Write, WriteId, WriteResult};
 use berth_core::framework::rng::Rng;
-use berth_core::types::{Node, PodUid, Span, Text, Timestamp};
+use berth_core::types::{Allocation, Node, PodUid, Span, Text, Timestamp};
 
 use crate::auditor::{Auditor, Sender};
+use crate::claim_controller::ClaimController;
+use crate::drivers::Drivers;
 use crate::fault::FaultPlan;
 use crate::history::History;
 use crate::kubelet::Kubelet;
@@ -65,6 +68,8 @@ pub(crate) struct Trial<'a> {
     pub(crate) now: Timestamp,
     pub(crate) world: World,
     kubelet: Kubelet,
+    controller: ClaimController,
+    drivers: Drivers,
     process: Option<Process>,
     generation: u64,
     watches: Watches,
@@ -94,12 +99,17 @@ impl<'a> Trial<'a> {
         let start = START;
         let mut latency = Rng::stream(seed, "latency", "", 0);
         let watches = Watches::new(start, &mut latency);
+        let Workload { actions, slices, templates } = Workload::of(seed, start);
+        let mut rng = Rng::stream(seed, "drivers", "", 0);
+        let delay = Span(20 + rng.below(400));
         let mut trial = Trial {
             make,
             setup: process::setup(seed, bug),
             now: start,
             world: World::default(),
             kubelet: Kubelet::with_grace(Span(500 + latency.below(15_000))),
+            controller: ClaimController::new(templates, delay),
+            drivers: Drivers::new(slices, rng),
             process: None,
             generation: 0,
             watches,
@@ -116,7 +126,7 @@ impl<'a> Trial<'a> {
             observed: 0,
             instants: 0,
         };
-        for (at, action) in Workload::of(seed, start).actions {
+        for (at, action) in actions {
             trial.enter(at, Due::Act(action));
         }
         trial.enter(start + Span(1), Due::Begins);
@@ -170,7 +180,11 @@ impl<'a> Trial<'a> {
             process.engine.next_wakeup().map(|(at, _)| at.max(self.now + Span(1)))
         });
         let watches = self.process.as_ref().and_then(|_| self.watches.next());
-        [agenda, engine, self.kubelet.next(), watches].into_iter().flatten().min()
+        let (kubelet, controller) = (self.kubelet.next(), self.controller.next());
+        [agenda, engine, kubelet, controller, self.drivers.next(), watches]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// Everything that happens at one instant; what it leads to comes later.
@@ -190,6 +204,8 @@ impl<'a> Trial<'a> {
             self.observe();
         }
         self.kubelet.step(&mut self.world, self.now);
+        self.controller.step(&mut self.world, self.now);
+        self.drivers.step(&mut self.world, self.now, &mut self.plan);
         self.observe();
         self.watches.pull(&self.world, &mut self.latency, &mut self.plan);
         if self.process.is_some() {
@@ -198,6 +214,9 @@ impl<'a> Trial<'a> {
                 self.tell(input);
             }
             self.poll();
+            if self.process.is_some() {
+                self.auditor.polled(self.now);
+            }
         }
     }
 
@@ -271,7 +290,7 @@ fn told(input: &Input) -> String {
 }
 
 fn described(event: &berth_core::snapshot::ClusterEvent) -> String {
-    use berth_core::snapshot::ClusterEvent;
+    use berth_core::snapshot::{ClusterEvent, DeviceEvent};
     match event {
         ClusterEvent::PodApplied(pod) => format!(
             "{} @{} on={:?} {:?} terminating={} gates={} {:?}",
@@ -291,6 +310,29 @@ fn described(event: &berth_core::snapshot::ClusterEvent) -> String {
             node.unschedulable,
             node.taints.iter().map(|t| &t.key).collect::<Vec<_>>(),
         ),
+        ClusterEvent::Devices(DeviceEvent::ClaimApplied(claim)) => format!(
+            "claim {} ({}) @{} {} reserved={:?} finalizers={} terminating={}",
+            claim.key.name,
+            claim.uid,
+            claim.resource_version,
+            granted(claim.allocation.as_deref()),
+            claim.reserved_for,
+            claim.finalizers.len(),
+            claim.terminating,
+        ),
+        ClusterEvent::Devices(DeviceEvent::SliceApplied(slice)) => format!(
+            "slice {} @{} generation {} of {} slices, {} devices",
+            slice.name,
+            slice.resource_version,
+            slice.generation,
+            slice.slice_count,
+            slice.devices.len(),
+        ),
         other => format!("{other:?}"),
     }
+}
+
+fn granted(allocation: Option<&Allocation>) -> String {
+    let ids = allocation.map(|allocation| allocation.results.iter().map(|r| r.id.to_string()));
+    ids.map_or("free".to_owned(), |ids| ids.collect::<Vec<_>>().join(" "))
 }

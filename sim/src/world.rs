@@ -3,6 +3,8 @@
 //! It is the truth of a simulation. What a client sees of it, and when, is the driver's business.
 
 mod carry;
+mod claims;
+mod made;
 mod objects;
 mod other;
 

@@ -146,6 +146,18 @@ fn the_gpu_example_weighs_gpus_ten_times() {
 }
 
 #[test]
+fn the_example_for_gpu_clusters_packs_pods_and_devices() {
+    let profile = &example("gpu.yaml").profiles[0];
+    let packing = &example("gpu-bin-packing.yaml").profiles[0];
+    assert_eq!(profile.args.get("NodeResourcesFit"), packing.args.get("NodeResourcesFit"));
+    let args = Value::map([("packClaims", Value::Bool(true))]);
+    assert_eq!(profile.args.get("DynamicResources"), Some(&args));
+    let score = profile.plugins.at(Point::Score);
+    assert_eq!(score.enabled[1].weight, 10);
+    assert!(score.disables("NodeResourcesBalancedAllocation"));
+}
+
+#[test]
 fn the_example_of_two_profiles_packs_only_the_second() {
     let c = example("two-profiles.yaml");
     let names: Vec<&str> = c.profiles.iter().map(|p| &*p.scheduler_name).collect();
@@ -164,7 +176,8 @@ fn every_file_in_config_has_a_test_above() {
         .map(|entry| entry.expect("readable").file_name().to_string_lossy().into_owned())
         .collect();
     names.sort();
-    assert_eq!(names, ["default.yaml", "gpu-bin-packing.yaml", "two-profiles.yaml"]);
+    let tested = ["default.yaml", "gpu-bin-packing.yaml", "gpu.yaml", "two-profiles.yaml"];
+    assert_eq!(names, tested);
 }
 
 #[test]

@@ -135,13 +135,13 @@ impl Comparison {
     ) -> Result<BTreeMap<Id, Content>, String> {
         let mut said = BTreeMap::new();
         for kind in &self.kinds {
-            let of_kind: Vec<&Id> = ids.iter().filter(|id| id.kind == *kind).collect();
+            let of_kind: Vec<&Id> = ids.iter().filter(|id| id.kind == kind.family()).collect();
             if of_kind.len() > SINGLE_MAX {
                 said.extend(server.list(*kind).await?);
                 continue;
             }
             for id in of_kind {
-                said.extend(server.object(id).await?.map(|content| (id.clone(), content)));
+                said.extend(server.object(*kind, id).await?.map(|content| (id.clone(), content)));
             }
         }
         Ok(said)

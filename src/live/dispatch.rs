@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use berth_core::engine::{Input, Urgency, Write, WriteId, WriteResult};
-use berth_core::framework::Op;
+use berth_core::framework::{ClaimWrite, Op};
 use berth_core::types::Text;
 use k8s_openapi::jiff;
 use tokio::sync::{Notify, Semaphore};
@@ -19,6 +19,7 @@ use super::forbidden::Forbidden;
 use super::outcome::{self, Next};
 use super::rate::TokenBucket;
 use super::request::{self, About};
+use crate::wire::Tables;
 
 /// Connections that writes may use at a time.
 const CONCURRENCY: usize = 32;
@@ -145,6 +146,7 @@ fn target(write: &Write) -> Option<&Text> {
         | Op::Fence { .. }
         | Op::SetCondition { .. }
         | Op::DeletePod { .. }
+        | Op::Claim { .. }
         | Op::Create { .. }
         | Op::Patch { .. }
         | Op::Delete { .. } => None,
@@ -159,6 +161,8 @@ fn wanted(op: &Op) -> Option<&'static str> {
         Op::Fence { .. } => Some("make sure that a lost bind stays lost"),
         Op::SetCondition { .. } => None,
         Op::DeletePod { .. } => Some("delete pods"),
+        Op::Claim { write: ClaimWrite::Read, .. } => Some("read resource claims"),
+        Op::Claim { .. } => Some("allocate devices to resource claims"),
         Op::Create { .. } | Op::Patch { .. } | Op::Delete { .. } => Some("write for a plugin"),
     }
 }
@@ -186,6 +190,8 @@ pub struct Dispatcher {
     pub outbox: Arc<Outbox>,
     pub sink: Sender<Input>,
     pub forbidden: Arc<Forbidden>,
+    /// Those of the watches: claims come by both ways.
+    pub tables: Arc<Mutex<Tables>>,
 }
 
 impl Dispatcher {
@@ -241,7 +247,7 @@ impl Dispatcher {
             };
             self.api.rate_limited(&call.method, waited);
             let answer = self.api.call(&call, limit).await;
-            match outcome::judge(&write.op, answer) {
+            match outcome::judge(&write.op, answer, &self.tables) {
                 Next::Report(result) => return Some(result),
                 Next::Again(after, message) => {
                     tries += 1;

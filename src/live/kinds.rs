@@ -4,15 +4,15 @@ use std::sync::{Mutex, PoisonError};
 
 use berth_core::engine::Dependence;
 use berth_core::framework::Profile;
-use berth_core::snapshot::ClusterEvent;
+use berth_core::snapshot::{ClusterEvent, DeviceEvent};
 use berth_core::types::workload::SelectorKind;
-use berth_core::types::{Pod, PodUid, Text};
+use berth_core::types::{ClaimKey, Pod, PodUid, Text};
 use kube::Resource;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use crate::wire::meta::Meta;
-use crate::wire::{Kind, Problem, Tables, k8s, node, pod, volume, workload};
+use crate::wire::{Kind, Problem, Tables, claim, device, k8s, node, pod, volume, workload};
 
 /// Pods that have ended hold nothing. Source: kube-scheduler's pod informer.
 const POD_SELECTOR: &str = "fieldSelector=status.phase%21%3DSucceeded%2Cstatus.phase%21%3DFailed";
@@ -58,12 +58,16 @@ pub enum Unreadable {
     Nameless,
 }
 
-/// Returns the kinds that something in the profiles reads. Pods that wait for what isn't built
-/// yet need namespaces and claims, whatever the profile.
+/// Group and newest version of all that belongs to dynamic resource allocation.
+pub const DEVICES: &str = "resource.k8s.io/v1";
+
+/// Returns the kinds that something in the profiles reads, where the server has all of them. Pods
+/// that wait for what isn't built yet need namespaces and claims, whatever the profile.
 pub fn needed(profiles: &[Profile]) -> Vec<Kind> {
     let runs = |names: &[&str]| profiles.iter().any(|p| names.iter().any(|name| p.runs(name)));
     let spread = runs(&["PodTopologySpread"]);
     let volumes = runs(&["VolumeBinding", "VolumeRestrictions", "VolumeZone", "NodeVolumeLimits"]);
+    let devices = runs(&["DynamicResources"]);
     let needed = |kind: &Kind| match kind {
         Kind::Node | Kind::Pod | Kind::Namespace | Kind::PersistentVolumeClaim => true,
         Kind::Service | Kind::ReplicationController | Kind::ReplicaSet | Kind::StatefulSet => {
@@ -72,6 +76,11 @@ pub fn needed(profiles: &[Profile]) -> Vec<Kind> {
         Kind::PersistentVolume | Kind::StorageClass | Kind::CsiNode | Kind::VolumeAttachment => {
             volumes
         }
+        Kind::ResourceSlice | Kind::DeviceClass | Kind::ResourceClaim | Kind::DeviceTaintRule => {
+            devices
+        }
+        // The newest one unless the server doesn't have it.
+        Kind::DeviceTaintRuleV1beta2 | Kind::DeviceTaintRuleV1alpha3 => false,
     };
     Kind::ALL.into_iter().filter(needed).collect()
 }
@@ -91,6 +100,12 @@ pub fn list_path(kind: Kind) -> String {
         Kind::StorageClass => k8s::StorageClass::url_path(&(), None),
         Kind::CsiNode => k8s::CsiNode::url_path(&(), None),
         Kind::VolumeAttachment => k8s::VolumeAttachment::url_path(&(), None),
+        Kind::ResourceSlice => k8s::ResourceSlice::url_path(&(), None),
+        Kind::DeviceClass => k8s::DeviceClass::url_path(&(), None),
+        Kind::ResourceClaim => k8s::ResourceClaim::url_path(&(), None),
+        Kind::DeviceTaintRule | Kind::DeviceTaintRuleV1beta2 | Kind::DeviceTaintRuleV1alpha3 => {
+            format!("/apis/{}/devicetaintrules", kind.names().0)
+        }
     }
 }
 
@@ -124,6 +139,15 @@ impl Dependence for ByKind {
             | Kind::StorageClass
             | Kind::CsiNode
             | Kind::VolumeAttachment => Some(!pod.spec.volumes.is_empty()),
+            Kind::ResourceSlice
+            | Kind::DeviceClass
+            | Kind::ResourceClaim
+            | Kind::DeviceTaintRule
+            | Kind::DeviceTaintRuleV1beta2
+            | Kind::DeviceTaintRuleV1alpha3 => {
+                // Extended resources may be backed by a class.
+                Some(!pod.spec.claims.is_empty() || !pod.spec.extended.is_empty())
+            }
             // They matter to the spread defaults of pods without constraints of their own.
             Kind::Service | Kind::ReplicationController | Kind::ReplicaSet | Kind::StatefulSet => {
                 Some(pod.spec.spread.is_empty())
@@ -159,6 +183,18 @@ pub fn read(kind: Kind, json: &str, tables: &Mutex<Tables>) -> Result<Seen, Unre
         Kind::StorageClass => raw.read(volume::storage_class, Event::StorageClassApplied),
         Kind::CsiNode => raw.read(volume::csi_node, Event::CsiNodeApplied),
         Kind::VolumeAttachment => raw.read(volume::attachment, Event::AttachmentApplied),
+        Kind::ResourceSlice => raw.read(device::slice, |slice| {
+            Event::Devices(DeviceEvent::SliceApplied(Box::new(slice)))
+        }),
+        Kind::DeviceClass => raw.read(device::class, |class| {
+            Event::Devices(DeviceEvent::ClassApplied(Box::new(class)))
+        }),
+        Kind::ResourceClaim => raw
+            .read(claim::claim, |claim| Event::Devices(DeviceEvent::ClaimApplied(Box::new(claim)))),
+        Kind::DeviceTaintRule | Kind::DeviceTaintRuleV1beta2 | Kind::DeviceTaintRuleV1alpha3 => raw
+            .read(device::taint_rule, |rule| {
+                Event::Devices(DeviceEvent::TaintRuleApplied(Box::new(rule)))
+            }),
     }
 }
 
@@ -231,6 +267,17 @@ pub fn deleted(kind: Kind, key: &Key, uid: &Text) -> ClusterEvent {
         Kind::StorageClass => ClusterEvent::StorageClassDeleted { name },
         Kind::CsiNode => ClusterEvent::CsiNodeDeleted { name },
         Kind::VolumeAttachment => ClusterEvent::AttachmentDeleted { name },
+        Kind::ResourceSlice => {
+            ClusterEvent::Devices(DeviceEvent::SliceDeleted { name, uid: uid.clone() })
+        }
+        Kind::DeviceClass => ClusterEvent::Devices(DeviceEvent::ClassDeleted { name }),
+        Kind::ResourceClaim => {
+            let (key, uid) = (ClaimKey { namespace, name }, uid.clone());
+            ClusterEvent::Devices(DeviceEvent::ClaimDeleted { key, uid })
+        }
+        Kind::DeviceTaintRule | Kind::DeviceTaintRuleV1beta2 | Kind::DeviceTaintRuleV1alpha3 => {
+            ClusterEvent::Devices(DeviceEvent::TaintRuleDeleted { name })
+        }
     }
 }
 
@@ -247,7 +294,7 @@ mod tests {
             assert_eq!((seen.identity.key.to_string().as_str(), &*seen.identity.uid), ("a", "u"));
             assert_eq!(identity(json).unwrap().version, "7");
             let named = |event: &ClusterEvent| {
-                let text = format!("{event:?}");
+                let text = format!("{event:?}").replace("Devices(", "Devices-");
                 let end = text.find(['(', ' ']).unwrap();
                 text[..end].replace("Applied", "").replace("Deleted", "")
             };

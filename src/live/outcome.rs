@@ -1,14 +1,17 @@
 //! From an answer, or none, to what became of a write.
 
+use std::sync::Mutex;
 use std::time::Duration;
 
 use berth_core::engine::{PodRead, WriteResult, Written};
-use berth_core::framework::Op;
+use berth_core::framework::{ClaimWrite, Op};
+use berth_core::snapshot::ClusterEvent;
 use berth_core::types::{PodRef, Text};
 use serde::Deserialize;
 
 use super::client::{Answer, SendError};
-use crate::wire::k8s;
+use super::kinds;
+use crate::wire::{Kind, Tables, k8s};
 
 /// A server that is full names no time: one second, as client-go assumes.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -21,8 +24,8 @@ pub enum Next {
     Again(Duration, String),
 }
 
-/// Judges the answer to an operation's request.
-pub fn judge(op: &Op, answer: Result<Answer, SendError>) -> Next {
+/// Judges the answer to an operation's request. A claim in it is read with `tables`.
+pub fn judge(op: &Op, answer: Result<Answer, SendError>, tables: &Mutex<Tables>) -> Next {
     let answer = match answer {
         Ok(answer) => answer,
         Err(SendError::NotSent(message)) => {
@@ -34,7 +37,7 @@ pub fn judge(op: &Op, answer: Result<Answer, SendError>) -> Next {
     };
     let code = answer.status.as_u16();
     if answer.status.is_success() {
-        return Next::Report(success(op, &answer.body));
+        return Next::Report(success(op, &answer.body, tables));
     }
     let message = answer.failure().message;
     match code {
@@ -57,7 +60,7 @@ fn found(pod: PodRead) -> WriteResult {
     WriteResult::Done(Written { pod: Some(pod), ..Written::default() })
 }
 
-fn success(op: &Op, body: &[u8]) -> WriteResult {
+fn success(op: &Op, body: &[u8], tables: &Mutex<Tables>) -> WriteResult {
     match op {
         Op::ReadPod { pod } => match read_pod(pod, body) {
             Some(read) => found(read),
@@ -70,6 +73,19 @@ fn success(op: &Op, body: &[u8]) -> WriteResult {
             }
             written => WriteResult::Done(written),
         },
+        Op::Claim { write, .. } => match (claim(body, tables), write) {
+            (None, ClaimWrite::Read) => {
+                WriteResult::Unknown { message: "the claim can't be read".into() }
+            }
+            (event, _) => WriteResult::Done(Written { event, ..written(body) }),
+        },
+        Op::Create { kind, .. } if **kind == *kinds::resource(Kind::ResourceClaim) => {
+            WriteResult::Done(Written { event: claim(body, tables), ..written(body) })
+        }
+        Op::Patch { kind, .. } if **kind == *kinds::resource(Kind::Pod) => {
+            let event = object(Kind::Pod, body, tables);
+            WriteResult::Done(Written { event, ..written(body) })
+        }
         Op::Bind { .. }
         | Op::SetCondition { .. }
         | Op::DeletePod { .. }
@@ -99,8 +115,19 @@ fn written(body: &[u8]) -> Written {
     Written {
         name: object.metadata.name.map(Text::from),
         resource_version: version.unwrap_or_default(),
-        pod: None,
+        ..Written::default()
     }
+}
+
+/// Returns the claim as the server has it now, so that the ledger needn't wait for the watch.
+fn claim(body: &[u8], tables: &Mutex<Tables>) -> Option<Box<ClusterEvent>> {
+    object(Kind::ResourceClaim, body, tables)
+}
+
+fn object(kind: Kind, body: &[u8], tables: &Mutex<Tables>) -> Option<Box<ClusterEvent>> {
+    let json = std::str::from_utf8(body).ok()?;
+    let seen = kinds::read(kind, json, tables).ok()?;
+    Some(Box::new(seen.event))
 }
 
 /// None if it can't be said whether the pod is bound.
@@ -121,7 +148,8 @@ fn read_pod(pod: &PodRef, body: &[u8]) -> Option<PodRead> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use berth_core::types::PodUid;
+    use berth_core::snapshot::DeviceEvent;
+    use berth_core::types::{ClaimRef, PodUid};
     use http::{HeaderMap, HeaderValue, StatusCode, header};
 
     fn pod() -> PodRef {
@@ -138,7 +166,7 @@ mod tests {
     }
 
     fn result(op: &Op, code: u16, body: &str) -> WriteResult {
-        match judge(op, answer(code, body)) {
+        match judge(op, answer(code, body), &Mutex::default()) {
             Next::Report(result) => result,
             Next::Again(..) => panic!("to be sent again"),
         }
@@ -158,9 +186,9 @@ mod tests {
         for code in [500, 502, 503, 504, 301] {
             assert!(matches!(result(&bind(), code, said), WriteResult::Unknown { .. }), "{code}");
         }
-        let lost = judge(&bind(), Err(SendError::Lost("EOF".into())));
+        let lost = judge(&bind(), Err(SendError::Lost("EOF".into())), &Mutex::default());
         assert_eq!(lost, Next::Report(WriteResult::Unknown { message: "EOF".into() }));
-        let unsent = judge(&bind(), Err(SendError::NotSent("refused".into())));
+        let unsent = judge(&bind(), Err(SendError::NotSent("refused".into())), &Mutex::default());
         assert_eq!(unsent, Next::Report(WriteResult::NotSent { message: "refused".into() }));
     }
 
@@ -169,7 +197,8 @@ mod tests {
         let mut full = answer(429, "").unwrap();
         full.headers.insert(header::RETRY_AFTER, HeaderValue::from_static("7"));
         let message = "429 Too Many Requests".to_owned();
-        assert_eq!(judge(&bind(), Ok(full)), Next::Again(Duration::from_secs(7), message));
+        let next = judge(&bind(), Ok(full), &Mutex::default());
+        assert_eq!(next, Next::Again(Duration::from_secs(7), message));
     }
 
     #[test]
@@ -189,6 +218,26 @@ mod tests {
         assert_eq!(read("{"), None);
         let gone = result(&op, 404, "");
         assert_eq!(gone, found(PodRead::Gone));
+    }
+
+    #[test]
+    fn an_answer_with_a_claim_is_told_like_any_other_event() {
+        let op = |write| Op::Claim { claim: ClaimRef::default(), resource_version: 5, write };
+        let body = r#"{"metadata":{"namespace":"ns","name":"c","uid":"u","resourceVersion":"6"},
+            "spec":{},"status":{"reservedFor":[{"resource":"pods","name":"a","uid":"u-1"}]}}"#;
+        let write = ClaimWrite::Protect { finalizers: Vec::new() };
+        let WriteResult::Done(written) = result(&op(write.clone()), 200, body) else { panic!() };
+        assert_eq!((written.name, written.resource_version), (Some("c".into()), 6));
+        let Some(ClusterEvent::Devices(DeviceEvent::ClaimApplied(claim))) =
+            written.event.map(|event| *event)
+        else {
+            panic!("no claim")
+        };
+        assert!(claim.reserved_for_pod(&PodUid("u-1".into())));
+        assert!(matches!(result(&op(write), 200, "{"), WriteResult::Done(_)));
+        assert!(matches!(result(&op(ClaimWrite::Read), 200, "{"), WriteResult::Unknown { .. }));
+        let gone = result(&op(ClaimWrite::Read), 404, "");
+        assert!(matches!(gone, WriteResult::Refused { code: 404, .. }));
     }
 
     #[test]

@@ -15,6 +15,7 @@ use tracing::{info, warn};
 use super::Run;
 use super::client::{Api, Target};
 use super::kinds;
+use crate::wire::Kind;
 use needs::{Features, Need};
 use reviews::Rules;
 
@@ -56,8 +57,10 @@ impl Preflight {
         Preflight { scheduler, others }
     }
 
-    /// Asks, and logs what is missing.
-    pub async fn run(self, api: Api) {
+    /// Asks, and logs what is missing; of kinds that the server doesn't have nothing is needed.
+    pub async fn run(mut self, api: Api, served: Vec<Kind>) {
+        let has = |resource: &str| served.iter().any(|kind| kinds::resource(*kind) == resource);
+        self.scheduler.retain(|need| need.of_kind.is_none_or(|kind| has(&kinds::resource(kind))));
         report(check(&api, self.scheduler).await);
         for (target, needs) in self.others {
             match Api::new(&target).await {
@@ -112,7 +115,7 @@ fn report(checked: Result<Vec<Need>, String>) {
     };
     let n_missing = missing.len();
     for need in missing {
-        let Need { group, resource, verb, namespace, name, needed_for } = need;
+        let Need { group, resource, verb, namespace, name, needed_for, of_kind: _ } = need;
         let namespace = namespace.unwrap_or_else(|| "*".to_owned());
         let name = name.unwrap_or_else(|| "*".to_owned());
         warn!(

@@ -1,7 +1,9 @@
 //! From an operation to the request that carries it out.
 
-use berth_core::framework::Op;
+mod claim;
+
 use berth_core::framework::plan::NameOf;
+use berth_core::framework::{ClaimWrite, Op};
 use berth_core::types::{Condition, PodRef, Span, Text, Value};
 use http::Method;
 use k8s_openapi::jiff;
@@ -55,6 +57,26 @@ pub fn call(op: &Op, timeout: Span, about: About, now: jiff::Timestamp) -> Resul
         Op::DeletePod { pod } => {
             let body = json!({"preconditions": {"uid": pod.uid.0.as_str()}});
             send(Method::DELETE, pod_path(pod), JSON, body)
+        }
+        Op::Claim { claim, resource_version, write } => {
+            let (namespace, name) = (&claim.key.namespace, &claim.key.name);
+            let at = format!("{}/{name}", kinds::collection_path(Kind::ResourceClaim, namespace));
+            let meta = claim::metadata(claim, *resource_version);
+            match write {
+                ClaimWrite::Read => Ok(Call::get(path(at))),
+                ClaimWrite::Protect { finalizers } => {
+                    let body = claim::protect(meta, finalizers);
+                    send(Method::PATCH, at, MERGE, body)
+                }
+                ClaimWrite::Allocate { allocation, pod } => {
+                    let body = claim::allocate(meta, allocation.as_deref(), pod, now);
+                    send(Method::PATCH, format!("{at}/status"), STRATEGIC, body)
+                }
+                ClaimWrite::Release { pod, deallocate } => {
+                    let body = claim::release(meta, pod, *deallocate);
+                    send(Method::PATCH, format!("{at}/status"), STRATEGIC, body)
+                }
+            }
         }
         Op::Create { kind, namespace, name, generate_name, body } => {
             let key = if *generate_name { "generateName" } else { "name" };

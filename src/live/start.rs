@@ -30,6 +30,9 @@ use crate::wire::{Kind, Tables};
 
 /// Texts and specs that no object holds any more are forgotten so often.
 const PURGE: Duration = Duration::from_secs(300);
+/// For the engine: selectors are parsed there, and those at the limit of nesting take more than the
+/// usual 2 MiB. What isn't used is never touched.
+const STACK_BYTES: usize = 64 << 20;
 
 /// What is talked to once everything runs.
 pub(super) struct Parts {
@@ -41,8 +44,12 @@ pub(super) struct Parts {
     pub(super) comparison: Comparison,
 }
 
-/// Starts the engine's thread and all tasks.
-pub(super) fn start(mut run: Run, clients: Clients) -> Result<Parts, std::io::Error> {
+/// Starts the engine's thread and all tasks, the watches of `kinds` among them.
+pub(super) fn start(
+    mut run: Run,
+    clients: Clients,
+    kinds: Vec<Kind>,
+) -> Result<Parts, std::io::Error> {
     let timeout = write_timeout(run.setup.limits.write_timeout, &run.election);
     run.setup.limits.write_timeout = timeout;
     let (sink, inputs) = mpsc::channel();
@@ -51,15 +58,16 @@ pub(super) fn start(mut run: Run, clients: Clients) -> Result<Parts, std::io::Er
     let outbox = Arc::new(Outbox::default());
     let events = Arc::new(EventQueue::default());
     sample_queues(&run.metrics, &outbox, &events);
-    let kinds = kinds::needed(&run.profiles);
     let (camera, asked) = Camera::new(sink.clone());
     let comparison = comparison(&run, &clients, &kinds, camera);
     let queues = (Arc::clone(&outbox), Arc::clone(&events));
-    let rate = start_senders(&run, &clients, queues, &sink, hears_led.clone());
+    let tables = Arc::new(Mutex::new(Tables::new(run.comparison_tolerations)));
+    let writer = (sink.clone(), Arc::clone(&tables));
+    let rate = start_senders(&run, &clients, queues, writer, hears_led.clone());
     let source = Source {
         api: clients.main,
         rate,
-        tables: Arc::new(Mutex::new(Tables::new(run.comparison_tolerations))),
+        tables,
         sink: sink.clone(),
         pace: Pace::default(),
         led: hears_led,
@@ -84,7 +92,7 @@ fn start_senders(
     run: &Run,
     clients: &Clients,
     (outbox, events): (Arc<Outbox>, Arc<EventQueue>),
-    sink: &Sender<Input>,
+    (sink, tables): (Sender<Input>, Arc<Mutex<Tables>>),
     led: channel::Receiver<bool>,
 ) -> Arc<TokenBucket> {
     let bucket = || Arc::new(TokenBucket::new(run.connection.qps, run.connection.burst));
@@ -97,8 +105,9 @@ fn start_senders(
         api: clients.main.gated(gate.clone()),
         rate: Arc::clone(&rate),
         outbox: Arc::clone(&outbox),
-        sink: sink.clone(),
+        sink,
         forbidden: Arc::clone(&forbidden),
+        tables,
     };
     let sender = EventSender {
         api: clients.events.gated(gate),
@@ -183,7 +192,8 @@ fn start_engine(
     let scheduler_names: BTreeSet<Text> =
         run.profiles.iter().map(|profile| profile.scheduler_name.clone()).collect();
     let profiles = run.profiles;
-    std::thread::Builder::new().name("engine".to_owned()).spawn(move || {
+    let thread = std::thread::Builder::new().name("engine".to_owned());
+    thread.stack_size(STACK_BYTES).spawn(move || {
         let told = Told::new(scheduler_names);
         let engine = Engine::new(profiles, setup);
         let clock = Clock::start();

@@ -25,7 +25,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use berth_core::engine::WriteResult;
-use berth_core::framework::Op;
+use berth_core::framework::{ClaimWrite, Op};
 use prometheus::Registry;
 
 use handles::Families;
@@ -146,6 +146,12 @@ impl Metrics {
             Op::Fence { .. } => "fence",
             Op::SetCondition { .. } => "condition",
             Op::DeletePod { .. } => "evict",
+            Op::Claim { write, .. } => match write {
+                ClaimWrite::Read => "claim_read",
+                ClaimWrite::Protect { .. } => "claim_protect",
+                ClaimWrite::Allocate { .. } => "claim_allocate",
+                ClaimWrite::Release { .. } => "claim_release",
+            },
             Op::Create { .. } => "create",
             Op::Patch { .. } => "patch",
             Op::Delete { .. } => "delete",

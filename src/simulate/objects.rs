@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use berth_core::types::Timestamp;
-use serde_json::Value;
+use berth_core::types::{ResourceClaim, Timestamp};
+use serde_json::{Value, json};
 
 use crate::config;
 use crate::gates::Gates;
 use crate::wire::{self, Kind, Object, Tables};
 
+use super::claims::{self, Templates};
 use super::input::{Document, InputError};
 use super::priorities::Priorities;
 
@@ -35,8 +36,8 @@ pub struct Objects {
 pub struct Phase {
     /// Pods last and oldest first, the rest as in the files.
     pub objects: Vec<Object>,
-    /// ResourceClaims by `namespace/name`.
-    pub claims: BTreeMap<String, Value>,
+    /// What the ResourceClaimTemplates describe, by `namespace/name`.
+    pub templates: Templates,
 }
 
 /// Everything wrong with the files.
@@ -151,8 +152,9 @@ impl Gathering {
                     let age = if pod.created.0 == 0 { youngest } else { pod.created };
                     pods.push((age, Object::Pod(pod)));
                 }
-                None if is_claim(&document) => {
-                    phase.claims.insert(document.namespaced_name(), document.value);
+                None if is_template(&document) => {
+                    let claim = self.template(&document);
+                    phase.templates.extend(claim.map(|it| (document.namespaced_name(), it)));
                 }
                 None => self.ignore(&document),
             }
@@ -193,7 +195,31 @@ impl Gathering {
                 for problem in &decoded.problems {
                     self.errors.add(document, &problem.path, &problem.what);
                 }
-                Some(decoded.object)
+                Some(with_uid(decoded.object))
+            }
+            Err(error) => {
+                self.errors.add(document, "metadata", error);
+                None
+            }
+        }
+    }
+
+    /// Returns a claim as the template describes it.
+    fn template(&mut self, document: &Document) -> Option<ResourceClaim> {
+        let at = |pointer| document.value.pointer(pointer).cloned().unwrap_or_default();
+        let claim = json!({
+            "metadata": {"name": document.name(), "namespace": at("/metadata/namespace")},
+            "spec": at("/spec/spec"),
+        });
+        match wire::decode(Kind::ResourceClaim, claim, &mut self.tables) {
+            Ok(decoded) => {
+                for problem in &decoded.problems {
+                    self.errors.add(document, &format!("spec.{}", problem.path), &problem.what);
+                }
+                match decoded.object {
+                    Object::ResourceClaim(claim) => Some(*claim),
+                    _ => None,
+                }
             }
             Err(error) => {
                 self.errors.add(document, "metadata", error);
@@ -228,9 +254,22 @@ impl Gathering {
     }
 }
 
-/// ResourceClaims aren't scheduled yet; the result tells what the file says of them.
-fn is_claim(document: &Document) -> bool {
-    document.kind() == "ResourceClaim" && document.api_version().starts_with("resource.k8s.io/")
+/// Nothing is scheduled by a template itself.
+fn is_template(document: &Document) -> bool {
+    let api_version = document.api_version();
+    document.kind() == "ResourceClaimTemplate" && api_version == Kind::ResourceClaim.names().0
+}
+
+/// Gives a UID to what the ledger knows by it and no server has seen.
+fn with_uid(mut object: Object) -> Object {
+    match &mut object {
+        Object::ResourceClaim(claim) if claim.uid.is_empty() => {
+            claim.uid = claims::own_uid(&claim.key);
+        }
+        Object::ResourceSlice(slice) if slice.uid.is_empty() => slice.uid = slice.name.clone(),
+        _ => {}
+    }
+    object
 }
 
 #[cfg(test)]

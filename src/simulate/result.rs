@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use berth_core::types::claim::DeviceResult;
+use berth_core::types::{ResourceClaim, Text};
 use serde::Serialize;
-use serde_json::Value;
 
 pub const API_VERSION: &str = "berth.dev/v1alpha1";
 pub const KIND: &str = "SimulationResult";
@@ -87,23 +88,21 @@ pub struct PvcState {
 }
 
 impl ClaimState {
-    /// Reads the status of a ResourceClaim.
-    pub fn of(claim: &Value) -> ClaimState {
-        let allocation = claim.pointer("/status/allocation").filter(|a| a.is_object());
-        let results = allocation.and_then(|a| a.pointer("/devices/results"));
-        let results = results.and_then(Value::as_array).into_iter().flatten();
-        ClaimState { allocated: allocation.is_some(), devices: results.map(Device::of).collect() }
+    /// Returns what is allocated to the claim.
+    pub fn of(claim: &ResourceClaim) -> ClaimState {
+        let results = claim.allocation.iter().flat_map(|allocation| &allocation.results);
+        let (allocated, devices) = (claim.allocation.is_some(), results.map(Device::of));
+        ClaimState { allocated, devices: devices.collect() }
     }
 }
 
 impl Device {
-    fn of(result: &Value) -> Device {
-        let text = |key: &str| result[key].as_str().map(str::to_owned);
+    fn of(result: &DeviceResult) -> Device {
         Device {
-            driver: text("driver").unwrap_or_default(),
-            pool: text("pool").unwrap_or_default(),
-            device: text("device").unwrap_or_default(),
-            share_id: text("shareID"),
+            driver: result.id.driver.to_string(),
+            pool: result.id.pool.to_string(),
+            device: result.id.device.to_string(),
+            share_id: result.share_id.as_ref().map(Text::to_string),
         }
     }
 }
@@ -111,13 +110,21 @@ impl Device {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use crate::wire::{Kind, Object, Tables, decode};
+    use serde_json::{Value, json};
+
+    fn claim(status: Value) -> ResourceClaim {
+        let json = json!({"metadata": {"name": "c"}, "spec": {}, "status": status});
+        let decoded = decode(Kind::ResourceClaim, json, &mut Tables::default()).unwrap();
+        let Object::ResourceClaim(claim) = decoded.object else { panic!("not a claim") };
+        *claim
+    }
 
     #[test]
     fn the_contract_is_met_to_the_letter() {
-        let claim = json!({"status": {"allocation": {"devices": {"results": [
+        let claim = claim(json!({"allocation": {"devices": {"results": [
             {"driver": "d", "pool": "p", "device": "gpu-0", "request": "r"},
-            {"driver": "d", "pool": "p", "device": "gpu-1", "shareID": "s"}]}}}});
+            {"driver": "d", "pool": "p", "device": "gpu-1", "shareID": "s"}]}}}));
         let pvc = PvcState { selected_node: Some("n".into()), volume_name: None };
         let state = State {
             pods: [("a/b".to_owned(), PodState::default())].into(),
@@ -133,6 +140,6 @@ mod tests {
             "pvcs": {"a/v": {"selectedNode": "n", "volumeName": null}},
         });
         assert_eq!(serde_json::to_value(state).unwrap(), expected);
-        assert_eq!(ClaimState::of(&json!({})), ClaimState::default());
+        assert_eq!(ClaimState::of(&ResourceClaim::default()), ClaimState::default());
     }
 }

@@ -4,14 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use berth_core::engine::{Engine, Notice, Setup};
 use berth_core::framework::Profile;
-use berth_core::snapshot::ClusterEvent;
-use berth_core::types::{Node, Pod, PodUid, Text, Timestamp};
+use berth_core::snapshot::{ClusterEvent, DeviceEvent};
+use berth_core::types::{Node, Pod, PodUid, ResourceClaim, Text, Timestamp};
 use berth_sim::{Kind, Patience, Quiet, Simulation, World};
-use serde_json::Value;
 
 use crate::wire::Object;
 
-use super::claims;
+use super::claims::{self, Templates};
 use super::objects::Phase;
 use super::result::{ClaimState, PodState, PvcState, State};
 
@@ -23,9 +22,10 @@ const START: Timestamp = Timestamp(1_767_225_600_000);
 pub(super) struct Run {
     /// The state after each phase.
     pub(super) states: Vec<State>,
-    /// The nodes and pods at the end, by name.
+    /// The nodes, pods and claims at the end, by name.
     pub(super) nodes: Vec<Node>,
     pub(super) pods: Vec<Pod>,
+    pub(super) claims: Vec<ResourceClaim>,
     /// The pods that had no node in the files and have one now.
     pub(super) placed: BTreeSet<PodUid>,
     /// False if objects still changed after a simulated day.
@@ -43,9 +43,7 @@ pub(super) fn run(phases: Vec<Phase>, profiles: Vec<Profile>, setup: Setup) -> R
     let mut states = Vec::with_capacity(phases.len());
     for phase in phases {
         play.apply(phase);
-        let quiet = play.simulation.run_until_quiet(&Patience::default());
-        settled &= matches!(quiet, Quiet::Since(_));
-        play.watch();
+        settled &= play.settle();
         states.push(play.state());
     }
     play.finish(states, settled)
@@ -65,7 +63,7 @@ struct Play {
     simulation: Simulation,
     /// Every pod of the files by `namespace/name`.
     known: BTreeMap<String, Known>,
-    claims: BTreeMap<String, Value>,
+    templates: Templates,
     /// Version of the world up to which its log was read.
     seen: u64,
     odd: Vec<String>,
@@ -81,8 +79,8 @@ struct Known {
 
 impl Play {
     fn of(simulation: Simulation) -> Play {
-        let (known, claims) = (BTreeMap::new(), BTreeMap::new());
-        Play { simulation, known, claims, seen: 0, odd: Vec::new() }
+        let (known, templates) = (BTreeMap::new(), Templates::new());
+        Play { simulation, known, templates, seen: 0, odd: Vec::new() }
     }
 
     fn apply(&mut self, phase: Phase) {
@@ -93,11 +91,16 @@ impl Play {
                     self.keep_place(&mut pod);
                     ClusterEvent::PodApplied(pod)
                 }
+                Object::ResourceClaim(mut claim) => {
+                    claims::keep_status(self.simulation.world(), &mut claim);
+                    event(Object::ResourceClaim(claim))
+                }
                 other => event(other),
             };
             self.simulation.world_mut().apply(event, now);
         }
-        self.claims.extend(phase.claims);
+        self.templates.extend(phase.templates);
+        claims::generate(self.simulation.world_mut(), &self.templates, now);
         for pod in self.simulation.world().pods() {
             let fresh = || Known {
                 pod: pod.clone(),
@@ -121,6 +124,23 @@ impl Play {
         {
             pod.node_name = known.node_name.clone();
             pod.phase = known.phase;
+        }
+    }
+
+    /// Runs until nothing more would happen. Returns false if that never comes.
+    fn settle(&mut self) -> bool {
+        loop {
+            let quiet = self.simulation.run_until_quiet(&Patience::default());
+            self.watch();
+            if !matches!(quiet, Quiet::Since(_)) {
+                return false;
+            }
+            let gone = self.known.values().filter(|known| known.evicted);
+            let gone: BTreeSet<PodUid> = gone.map(|known| known.pod.uid.clone()).collect();
+            let now = self.simulation.now();
+            if !claims::release(self.simulation.world_mut(), &gone, now) {
+                return true;
+            }
         }
     }
 
@@ -156,14 +176,12 @@ impl Play {
             }
         }
         self.simulation.take_reports();
-        let evicted = self.known.values().filter(|known| known.evicted);
-        let uids: BTreeSet<&str> = evicted.map(|known| &*known.pod.uid.0).collect();
-        claims::release(&mut self.claims, &uids);
     }
 
     fn state(&self) -> State {
         let pods = self.known.iter().map(|(name, known)| (name.clone(), known.state()));
-        let claims = self.claims.iter().map(|(name, claim)| (name.clone(), ClaimState::of(claim)));
+        let claims = self.simulation.world().claims();
+        let claims = claims.map(|claim| (claim.key.to_string(), ClaimState::of(claim)));
         State { pods: pods.collect(), claims: claims.collect(), pvcs: self.pvcs() }
     }
 
@@ -201,6 +219,7 @@ impl Play {
             states,
             nodes: world.nodes().cloned().collect(),
             pods: world.pods().cloned().collect(),
+            claims: world.claims().cloned().collect(),
             placed,
             settled,
             odd: self.odd,
@@ -247,5 +266,9 @@ fn event(object: Object) -> ClusterEvent {
         Object::StorageClass(class) => ClusterEvent::StorageClassApplied(class),
         Object::CsiNode(node) => ClusterEvent::CsiNodeApplied(node),
         Object::VolumeAttachment(attachment) => ClusterEvent::AttachmentApplied(attachment),
+        Object::ResourceSlice(slice) => ClusterEvent::Devices(DeviceEvent::SliceApplied(slice)),
+        Object::DeviceClass(class) => ClusterEvent::Devices(DeviceEvent::ClassApplied(class)),
+        Object::ResourceClaim(claim) => ClusterEvent::Devices(DeviceEvent::ClaimApplied(claim)),
+        Object::DeviceTaintRule(rule) => ClusterEvent::Devices(DeviceEvent::TaintRuleApplied(rule)),
     }
 }

@@ -1,6 +1,6 @@
 //! The placement table: GPUs of each node as a bar, who sits where, who waits and why.
 //!
-//! It is drawn from nodes and pods alone, so that it shows a simulation and a real cluster alike.
+//! It is drawn from nodes, pods and claims alone, so that it shows a simulation and a real cluster alike.
 
 mod amounts;
 mod nodes;
@@ -11,7 +11,7 @@ mod words;
 
 use std::collections::BTreeSet;
 
-use berth_core::types::{Node, Pod, PodUid};
+use berth_core::types::{Node, Pod, PodUid, ResourceClaim};
 
 use amounts::sum;
 use nodes::Usage;
@@ -26,6 +26,7 @@ const WIDTH: usize = 100;
 pub struct View<'a> {
     pub nodes: &'a [Node],
     pub pods: &'a [Pod],
+    pub claims: &'a [ResourceClaim],
     /// Pods that were placed just now; they are marked.
     pub placed: &'a BTreeSet<PodUid>,
     /// The scheduler names that were served.

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
 
+use berth_core::types::{Text, Value};
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 /// A field of a wire object. `null` is absent.
@@ -112,6 +113,50 @@ impl<T: Shape> Shape for Map<T> {
             map.insert(key, value);
         }
         Ok(Some(map))
+    }
+}
+
+/// Any JSON at all, for what is handed on as it is. A null within is kept.
+impl Shape for Value {
+    const WANTED: &'static str = "any value";
+
+    fn text(text: &str) -> Option<Value> {
+        Some(Value::text(text))
+    }
+
+    fn integer(number: i64) -> Option<Value> {
+        Some(Value::Int(number))
+    }
+
+    fn number(number: f64) -> Option<Value> {
+        Some(Value::Float(number))
+    }
+
+    fn boolean(value: bool) -> Option<Value> {
+        Some(Value::Bool(value))
+    }
+
+    fn list<'de, A: SeqAccess<'de>>(mut items: A) -> Result<Option<Self>, A::Error> {
+        let mut list = Vec::new();
+        while let Some(item) = items.next_element::<Field<Value>>()? {
+            list.push(or_null(item));
+        }
+        Ok(Some(Value::List(list)))
+    }
+
+    fn object<'de, A: MapAccess<'de>>(mut entries: A) -> Result<Option<Self>, A::Error> {
+        let mut map = BTreeMap::new();
+        while let Some((key, value)) = entries.next_entry::<String, Field<Value>>()? {
+            map.insert(Text::from(key), or_null(value));
+        }
+        Ok(Some(Value::Map(map)))
+    }
+}
+
+fn or_null(field: Field<Value>) -> Value {
+    match field {
+        Field::Is(value) => value,
+        Field::Absent | Field::Odd(_) => Value::Null,
     }
 }
 

@@ -27,6 +27,45 @@ fn odd_value() -> impl Strategy<Value = Value> {
     ]
 }
 
+fn busy_slice() -> Value {
+    let range = json!({"min": "1", "max": "8", "step": "1"});
+    json!({
+        "metadata": {"name": "slice-1", "uid": "u"},
+        "spec": {
+            "driver": "d", "pool": {"name": "p", "generation": 1, "resourceSliceCount": 1},
+            "nodeSelector": {"nodeSelectorTerms": [{"matchExpressions": [
+                {"key": "a", "operator": "In", "values": ["b"]}]}]},
+            "sharedCounters": [{"name": "s", "counters": {"c": {"value": "1"}}}],
+            "devices": [{
+                "name": "x", "taints": [{"key": "k", "effect": "NoSchedule"}],
+                "attributes": {"a": {"int": 1}, "b": {"strings": ["x", "y"]}},
+                "capacity": {"m": {"value": "8Gi", "requestPolicy": {"validRange": range}}},
+                "consumesCounters": [{"counterSet": "s", "counters": {"c": {"value": "1"}}}],
+                "bindingConditions": ["c"], "allowMultipleAllocations": true,
+            }],
+        },
+    })
+}
+
+fn busy_claim() -> Value {
+    let result = json!({"request": "r", "driver": "d", "pool": "p", "device": "x",
+                        "consumedCapacity": {"m": "1Gi"}, "tolerations": [{"key": "k"}]});
+    json!({
+        "metadata": {"namespace": "team", "name": "claim-1", "uid": "u"},
+        "spec": {"devices": {
+            "requests": [
+                {"name": "r", "exactly": {"deviceClassName": "c", "count": 2}},
+                {"name": "q", "firstAvailable": [{"name": "s", "deviceClassName": "c"}]}],
+            "constraints": [{"matchAttribute": "d/a"}],
+            "config": [{"opaque": {"driver": "d", "parameters": {"a": [1, {}]}}}]}},
+        "status": {
+            "allocation": {"devices": {"results": [result]}, "nodeSelector": {}},
+            "reservedFor": [{"resource": "pods", "name": "a", "uid": "p"}],
+            "devices": [{"driver": "d", "conditions": [{"type": "t", "status": "True"}]}],
+        },
+    })
+}
+
 /// Returns the paths of all values below `value`, as JSON pointers.
 fn pointers(value: &Value, at: &str, all: &mut Vec<String>) {
     let children: Vec<(String, &Value)> = match value {
@@ -85,6 +124,30 @@ proptest! {
         prop_assert_eq!(node.name.as_str(), "node-1");
         prop_assert!(node.allocatable.cpu_milli >= 0 && node.pods_max >= 0);
         prop_assert_eq!(node.labels.value("zone").unwrap().as_str(), "a");
+    }
+
+    #[test]
+    fn a_broken_slice_keeps_its_identity(changes in changes()) {
+        let json = mutated(busy_slice(), &changes, "/metadata");
+        let decoded = decode(Kind::ResourceSlice, json, &mut Tables::default()).unwrap();
+        let Object::ResourceSlice(slice) = decoded.object else { panic!("not a slice") };
+        prop_assert_eq!(slice.name.as_str(), "slice-1");
+        prop_assert_eq!(slice.problem.is_some(), !decoded.problems.is_empty());
+        prop_assert!(slice.problem.is_none_or(|text| text.len() < 1000));
+    }
+
+    #[test]
+    fn a_broken_claim_keeps_its_identity_and_stays_allocated(changes in changes()) {
+        let mut json = mutated(busy_claim(), &changes, "/metadata");
+        if json["status"].is_null() {
+            json["status"] = json!({"allocation": "odd"});
+        }
+        let said = json.pointer("/status/allocation").is_some_and(|a| !a.is_null());
+        let decoded = decode(Kind::ResourceClaim, json, &mut Tables::default()).unwrap();
+        let Object::ResourceClaim(claim) = decoded.object else { panic!("not a claim") };
+        prop_assert_eq!(claim.key.to_string(), "team/claim-1");
+        prop_assert_eq!(claim.allocation.is_some(), said);
+        prop_assert_eq!(claim.problem.is_some(), !decoded.problems.is_empty());
     }
 
     #[test]

@@ -4,12 +4,16 @@
 //!
 //! [`Field`]: super::field::Field
 
+pub mod claim;
+pub mod device;
 pub mod node;
 pub mod pod;
 pub mod selector;
 pub mod volume;
 pub mod workload;
 
+pub use claim::ResourceClaim;
+pub use device::{DeviceClass, DeviceTaintRule, ResourceSlice};
 pub use node::Node;
 pub use pod::Pod;
 pub use volume::{

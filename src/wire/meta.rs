@@ -16,8 +16,12 @@ pub const BETA_STORAGE_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 pub const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
 pub const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 
+/// On claims that a scheduler made for extended resources.
+pub const EXTENDED_RESOURCE_CLAIM: &str = "resource.kubernetes.io/extended-resource-claim";
+
 /// Annotations that something in Berth reads; all others are skipped.
-pub const ANNOTATIONS: [&str; 3] = [BETA_STORAGE_CLASS, BIND_COMPLETED, SELECTED_NODE];
+pub const ANNOTATIONS: [&str; 4] =
+    [BETA_STORAGE_CLASS, BIND_COMPLETED, SELECTED_NODE, EXTENDED_RESOURCE_CLAIM];
 
 /// `metadata` in the form that kube asks for, and what couldn't be understood of it.
 #[derive(Clone, Debug, Default)]
@@ -92,6 +96,7 @@ struct Raw {
     creation_timestamp: Field<String>,
     deletion_timestamp: Field<String>,
     owner_references: Field<List<RawOwner>>,
+    finalizers: Field<List<String>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -140,6 +145,8 @@ impl Raw {
             deletion_timestamp: time(problems_ref, "deletionTimestamp", self.deletion_timestamp),
             owner_references: take(problems_ref, "ownerReferences", self.owner_references)
                 .map(|list| owners(problems_ref, list)),
+            finalizers: take(problems_ref, "finalizers", self.finalizers)
+                .map(|list| finalizers(problems_ref, list)),
             ..ObjectMeta::default()
         };
         Meta { object, problems }
@@ -211,6 +218,10 @@ fn owners(problems: &mut Vec<MetaProblem>, list: List<RawOwner>) -> Vec<OwnerRef
         });
     }
     owners
+}
+
+fn finalizers(problems: &mut Vec<MetaProblem>, list: List<String>) -> Vec<String> {
+    list.into_iter().filter_map(|name| take(problems, "finalizers", name)).collect()
 }
 
 #[cfg(test)]

@@ -4,13 +4,13 @@ use berth_core::types::volume::{
     CsiNode, PersistentVolume, PersistentVolumeClaim, StorageClass, VolumeAttachment,
 };
 use berth_core::types::workload::{Namespace, PodSelectorOwner};
-use berth_core::types::{Node, Pod};
+use berth_core::types::{DeviceClass, DeviceTaintRule, Node, Pod, ResourceClaim, ResourceSlice};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::problem::Problem;
 use super::tables::Tables;
-use super::{node, pod, volume, workload};
+use super::{claim, device, node, pod, volume, workload};
 
 /// Every kind that is watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -27,10 +27,18 @@ pub enum Kind {
     StorageClass,
     CsiNode,
     VolumeAttachment,
+    ResourceSlice,
+    DeviceClass,
+    ResourceClaim,
+    DeviceTaintRule,
+    /// Of a server that doesn't know v1; the content is the same.
+    DeviceTaintRuleV1beta2,
+    /// Of a server that knows neither.
+    DeviceTaintRuleV1alpha3,
 }
 
 impl Kind {
-    pub const ALL: [Kind; 12] = [
+    pub const ALL: [Kind; 18] = [
         Kind::Node,
         Kind::Pod,
         Kind::Namespace,
@@ -43,6 +51,12 @@ impl Kind {
         Kind::StorageClass,
         Kind::CsiNode,
         Kind::VolumeAttachment,
+        Kind::ResourceSlice,
+        Kind::DeviceClass,
+        Kind::ResourceClaim,
+        Kind::DeviceTaintRule,
+        Kind::DeviceTaintRuleV1beta2,
+        Kind::DeviceTaintRuleV1alpha3,
     ];
 
     /// Returns `apiVersion` and `kind` as they stand in an object.
@@ -60,6 +74,20 @@ impl Kind {
             Kind::StorageClass => ("storage.k8s.io/v1", "StorageClass"),
             Kind::CsiNode => ("storage.k8s.io/v1", "CSINode"),
             Kind::VolumeAttachment => ("storage.k8s.io/v1", "VolumeAttachment"),
+            Kind::ResourceSlice => ("resource.k8s.io/v1", "ResourceSlice"),
+            Kind::DeviceClass => ("resource.k8s.io/v1", "DeviceClass"),
+            Kind::ResourceClaim => ("resource.k8s.io/v1", "ResourceClaim"),
+            Kind::DeviceTaintRule => ("resource.k8s.io/v1", "DeviceTaintRule"),
+            Kind::DeviceTaintRuleV1beta2 => ("resource.k8s.io/v1beta2", "DeviceTaintRule"),
+            Kind::DeviceTaintRuleV1alpha3 => ("resource.k8s.io/v1alpha3", "DeviceTaintRule"),
+        }
+    }
+
+    /// Returns the kind that stands for it in the ledger, which knows no versions.
+    pub fn family(self) -> Kind {
+        match self {
+            Kind::DeviceTaintRuleV1beta2 | Kind::DeviceTaintRuleV1alpha3 => Kind::DeviceTaintRule,
+            kind => kind,
         }
     }
 
@@ -72,7 +100,7 @@ impl Kind {
 }
 
 /// An object as core knows it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Object {
     Node(Box<Node>),
     Pod(Box<Pod>),
@@ -83,10 +111,14 @@ pub enum Object {
     StorageClass(StorageClass),
     CsiNode(CsiNode),
     VolumeAttachment(VolumeAttachment),
+    ResourceSlice(Box<ResourceSlice>),
+    DeviceClass(Box<DeviceClass>),
+    ResourceClaim(Box<ResourceClaim>),
+    DeviceTaintRule(Box<DeviceTaintRule>),
 }
 
 /// An object and what couldn't be understood of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Decoded {
     pub object: Object,
     /// A pod's first one is also its [`Pod::problem`].
@@ -131,6 +163,12 @@ pub fn decode(kind: Kind, json: Value, tables: &mut Tables) -> Result<Decoded, W
         Kind::StorageClass => from.read(volume::storage_class, Object::StorageClass),
         Kind::CsiNode => from.read(volume::csi_node, Object::CsiNode),
         Kind::VolumeAttachment => from.read(volume::attachment, Object::VolumeAttachment),
+        Kind::ResourceSlice => from.read(device::slice, |s| Object::ResourceSlice(Box::new(s))),
+        Kind::DeviceClass => from.read(device::class, |c| Object::DeviceClass(Box::new(c))),
+        Kind::ResourceClaim => from.read(claim::claim, |c| Object::ResourceClaim(Box::new(c))),
+        Kind::DeviceTaintRule | Kind::DeviceTaintRuleV1beta2 | Kind::DeviceTaintRuleV1alpha3 => {
+            from.read(device::taint_rule, |rule| Object::DeviceTaintRule(Box::new(rule)))
+        }
     }
 }
 
@@ -179,6 +217,12 @@ mod tests {
             object["metadata"] = json!({"name": "a"});
             object["spec"] = json!({});
             object["provisioner"] = json!("p");
+            if name == "ResourceSlice" {
+                let pool = json!({"name": "p", "resourceSliceCount": 1});
+                object["spec"] = json!({"driver": "d", "pool": pool});
+            } else if name == "DeviceTaintRule" {
+                object["spec"] = json!({"taint": {"key": "k", "effect": "NoSchedule"}});
+            }
             let decoded = decode(kind, object, &mut Tables::default()).unwrap();
             assert_eq!(decoded.problems, []);
         }

@@ -131,6 +131,7 @@ fn pod_spec(
         host_ports: ports::host_ports(reading, spec),
         images: ports::images(reading, spec),
         required_features: features::required(reading, spec),
+        extended: containers::extended(reading, spec),
         ..PodSpec::default()
     };
     affinity::read(reading, meta, spec, &mut pod_spec);

@@ -86,6 +86,40 @@ impl Quantity {
     }
 }
 
+/// Highest amount that Kubernetes' quantities hold. Unit: billionths.
+const NANO_MAX: i128 = i64::MAX as i128 * NANO_PER_UNIT;
+
+/// A quantity with the text that it came as; for devices, whose amounts are compared as they are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exact {
+    pub text: String,
+    /// None: the text is no quantity.
+    pub nanos: Option<i128>,
+}
+
+impl Exact {
+    pub fn parse(text: &str) -> Exact {
+        let nanos = nano(text.trim()).map(|nano| nano.clamp(-NANO_MAX, NANO_MAX));
+        Exact { text: text.to_owned(), nanos }
+    }
+}
+
+impl Shape for Exact {
+    const WANTED: &'static str = "a quantity";
+
+    fn text(text: &str) -> Option<Exact> {
+        Some(Exact::parse(text))
+    }
+
+    fn integer(number: i64) -> Option<Exact> {
+        Some(Exact::parse(&number.to_string()))
+    }
+
+    fn number(number: f64) -> Option<Exact> {
+        Some(Exact::parse(&number.to_string()))
+    }
+}
+
 impl fmt::Display for Quantity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use berth_core::types::claim::DeviceDemand;
+use berth_core::types::device::{Capacity, DeviceModel, Quantity};
 use berth_core::types::{Interner, PodRequests, PodSpec, Resources, Text};
 
 /// Hands out one allocation per distinct content, so that the pods of one job share theirs.
@@ -15,6 +17,10 @@ pub struct Tables {
     specs: BTreeSet<Arc<PodSpec>>,
     usages: BTreeSet<Arc<PodRequests>>,
     limits: BTreeSet<Arc<Resources>>,
+    models: BTreeSet<Arc<DeviceModel>>,
+    capacities: BTreeSet<Arc<[Capacity]>>,
+    counters: BTreeSet<Arc<[(Text, Quantity)]>>,
+    demands: BTreeSet<Arc<DeviceDemand>>,
 }
 
 impl Tables {
@@ -39,12 +45,32 @@ impl Tables {
         shared(&mut self.limits, limits)
     }
 
+    pub fn model(&mut self, model: DeviceModel) -> Arc<DeviceModel> {
+        shared(&mut self.models, model)
+    }
+
+    pub fn capacities(&mut self, capacities: Vec<Capacity>) -> Arc<[Capacity]> {
+        shared_list(&mut self.capacities, capacities)
+    }
+
+    pub fn counters(&mut self, counters: Vec<(Text, Quantity)>) -> Arc<[(Text, Quantity)]> {
+        shared_list(&mut self.counters, counters)
+    }
+
+    pub fn demand(&mut self, demand: DeviceDemand) -> Arc<DeviceDemand> {
+        shared(&mut self.demands, demand)
+    }
+
     /// Forgets what no object holds any more. Cost: O(n); call it on a timer.
     pub fn purge(&mut self) {
-        // Specs hold texts, so they go first.
+        // What holds other things that are shared goes before them, and texts go last.
         self.specs.retain(|spec| Arc::strong_count(spec) > 1);
         self.usages.retain(|usage| Arc::strong_count(usage) > 1);
         self.limits.retain(|limits| Arc::strong_count(limits) > 1);
+        self.models.retain(|model| Arc::strong_count(model) > 1);
+        self.capacities.retain(|capacities| Arc::strong_count(capacities) > 1);
+        self.counters.retain(|counters| Arc::strong_count(counters) > 1);
+        self.demands.retain(|demand| Arc::strong_count(demand) > 1);
         self.interner.purge();
     }
 
@@ -59,6 +85,15 @@ fn shared<T: Ord>(known: &mut BTreeSet<Arc<T>>, value: T) -> Arc<T> {
         return Arc::clone(known);
     }
     let fresh = Arc::new(value);
+    known.insert(Arc::clone(&fresh));
+    fresh
+}
+
+fn shared_list<T: Ord>(known: &mut BTreeSet<Arc<[T]>>, list: Vec<T>) -> Arc<[T]> {
+    if let Some(known) = known.get(&list[..]) {
+        return Arc::clone(known);
+    }
+    let fresh: Arc<[T]> = list.into();
     known.insert(Arc::clone(&fresh));
     fresh
 }

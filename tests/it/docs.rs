@@ -202,6 +202,11 @@ fn operate_can_be_followed() {
 }
 
 #[test]
+fn dra_can_be_followed() {
+    followed("docs/dra.md", false);
+}
+
+#[test]
 fn security_can_be_followed() {
     followed("docs/security.md", true);
 }

@@ -7,6 +7,8 @@ mod installed;
 mod live_bind;
 mod live_compare;
 mod live_credentials;
+mod live_devices;
+mod live_discovery;
 mod live_faults;
 mod live_lease;
 mod live_preflight;

@@ -100,6 +100,60 @@ fn what_kubectl_prints_is_read_from_stdin() {
 }
 
 #[test]
+fn claims_are_made_from_templates_and_the_table_names_their_devices() {
+    let version = "resource.k8s.io/v1";
+    let devices: Vec<Value> = (0..8).map(|i| json!({"name": format!("gpu-{i}")})).collect();
+    let request = |count: i64| {
+        json!({"devices": {"requests": [
+            {"name": "r", "exactly": {"deviceClassName": "gpu", "count": count}}]}})
+    };
+    let template = |name: &str, count| {
+        json!({"apiVersion": version, "kind": "ResourceClaimTemplate",
+               "metadata": {"name": name, "namespace": "default"},
+               "spec": {"spec": request(count)}})
+    };
+    let user = |name: &str, template: &str| {
+        let mut pod = pod(name, 0);
+        pod["spec"]["containers"][0]["resources"] = json!({});
+        pod["spec"]["resourceClaims"] =
+            json!([{"name": "gpus", "resourceClaimTemplateName": template}]);
+        pod
+    };
+    let input = list(&[
+        node("n", 0),
+        json!({"apiVersion": version, "kind": "DeviceClass", "metadata": {"name": "gpu"}}),
+        json!({"apiVersion": version, "kind": "ResourceSlice", "metadata": {"name": "s"},
+               "spec": {"driver": "gpu.example.com", "nodeName": "n", "devices": devices,
+                        "pool": {"name": "n", "generation": 1, "resourceSliceCount": 1}}}),
+        template("two", 2),
+        template("five", 5),
+        template("many", 9),
+        user("a", "two"),
+        user("b", "five"),
+        user("c", "many"),
+        user("d", "missing"),
+    ]);
+    let ran = simulate(&["-f", "-"], &input);
+    assert_eq!((ran.status, ran.stderr.as_str()), (1, ""));
+    for text in ["PODS (×GPUs, [devices], + placed now)", "and 2 more]", "+a [gpu-"] {
+        assert!(ran.stdout.contains(text), "{text:?} is not in\n{}", ran.stdout);
+    }
+    let ran = simulate(&["-f", "-", "-o", "json"], &input);
+    let result: Value = serde_json::from_str(&ran.stdout).expect("JSON");
+    let claims = result["claims"].as_object().expect("claims");
+    let devices = |pod: &str| -> Vec<&Value> {
+        let begin = format!("default/{pod}-gpus-");
+        let (_, claim) = claims.iter().find(|(name, _)| name.starts_with(&begin)).expect(pod);
+        claim["devices"].as_array().expect("a list").iter().map(|it| &it["device"]).collect()
+    };
+    let [a, b] = [devices("a"), devices("b")];
+    assert_eq!((a.len(), b.len(), devices("c").len()), (2, 5, 0));
+    assert!(a.iter().all(|device| !b.contains(device)), "{a:?} {b:?}");
+    let text = |pod: &str| result["pods"][pod]["message"].as_str().unwrap_or_default();
+    assert!(text("default/d").contains("not created yet"), "{}", text("default/d"));
+}
+
+#[test]
 fn exit_status_tells_whether_somebody_waits() {
     let placed = list(&[node("n", 1), pod("a", 1)]);
     let waits = list(&[node("n", 1), pod("a", 1), pod("b", 1)]);

@@ -1,5 +1,5 @@
-//! The ceiling: a process that sends binds that were decided on before, and reads one watch of
-//! pods without looking at it.
+//! The ceiling: a process that sends binds that were decided on before, with the writes to claims
+//! that belong to them, and reads one watch of pods without looking at it.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,8 @@ use serde_json::json;
 use tokio::runtime::Runtime;
 
 use crate::Outcome;
-use crate::client::{self, Server};
+use crate::client::{self, Sending, Server};
+use crate::devices;
 use crate::load::NAMESPACE;
 
 #[derive(clap::Args)]
@@ -21,7 +22,7 @@ pub(crate) struct Args {
     ca: PathBuf,
     #[arg(long)]
     token: String,
-    /// Lines of pod, tab, node
+    /// Lines of pod, node and device, if the pod has a claim of its own; between them tabs
     #[arg(long)]
     targets: PathBuf,
     #[arg(long, default_value_t = 32)]
@@ -37,7 +38,7 @@ pub(crate) fn run(args: &Args) -> Outcome<()> {
     let targets = std::fs::read_to_string(&args.targets)?;
     Runtime::new()?.block_on(async {
         let watching = tokio::spawn(watch(server.clone()));
-        client::post_all(&server, args.connections, posts(&targets, args.events)).await?;
+        client::send_all(&server, args.connections, jobs(&targets, args.events)).await?;
         watching.await?
     })
 }
@@ -55,9 +56,13 @@ async fn watch(server: Server) -> Outcome<()> {
     }
 }
 
-fn posts(targets: &str, events: bool) -> Vec<(String, Vec<u8>)> {
-    let mut posts = Vec::new();
-    for (pod, node) in targets.lines().filter_map(|line| line.split_once('\t')) {
+/// Returns what is sent for each pod. Events are jobs of their own.
+fn jobs(targets: &str, events: bool) -> Vec<Vec<Sending>> {
+    let mut jobs = Vec::new();
+    for line in targets.lines() {
+        let mut fields = line.split('\t');
+        let (Some(pod), Some(node)) = (fields.next(), fields.next()) else { continue };
+        let mut job = fields.next().map_or(Vec::new(), |d| devices::grant(pod, node, d));
         let path = format!("/api/v1/namespaces/{NAMESPACE}/pods/{pod}/binding");
         let binding = json!({
             "apiVersion": "v1",
@@ -65,13 +70,16 @@ fn posts(targets: &str, events: bool) -> Vec<(String, Vec<u8>)> {
             "metadata": {"name": pod, "namespace": NAMESPACE},
             "target": {"apiVersion": "v1", "kind": "Node", "name": node},
         });
-        posts.push((path, binding.to_string().into_bytes()));
+        let body = binding.to_string().into_bytes();
+        job.push(Sending { method: Method::POST, path, body });
+        jobs.push(job);
         if events {
             let path = format!("/apis/events.k8s.io/v1/namespaces/{NAMESPACE}/events");
-            posts.push((path, event(pod, node)));
+            let body = event(pod, node);
+            jobs.push(vec![Sending { method: Method::POST, path, body }]);
         }
     }
-    posts
+    jobs
 }
 
 /// As large as a scheduler's.

@@ -17,6 +17,8 @@ use tokio_rustls::TlsConnector;
 
 use crate::Outcome;
 
+const MERGE: &str = "application/merge-patch+json";
+
 /// Where the server is, and who we are there.
 #[derive(Clone)]
 pub(crate) struct Server {
@@ -70,15 +72,16 @@ impl Connection {
         body: Option<Vec<u8>>,
     ) -> Outcome<(StatusCode, Incoming)> {
         let request = Request::builder()
-            .method(method)
+            .method(method.clone())
             .uri(path)
             .header(header::HOST, &self.host)
             .header(header::AUTHORIZATION, &self.bearer)
             .header(header::ACCEPT, "application/json")
             .header(header::USER_AGENT, "berth-bench-live");
-        let request = match &body {
-            Some(_) => request.header(header::CONTENT_TYPE, "application/json"),
-            None => request,
+        let request = match (&body, &method) {
+            (Some(_), &Method::PATCH) => request.header(header::CONTENT_TYPE, MERGE),
+            (Some(_), _) => request.header(header::CONTENT_TYPE, "application/json"),
+            (None, _) => request,
         };
         let body = body.map(Bytes::from).unwrap_or_default();
         self.sender.ready().await?;
@@ -89,7 +92,12 @@ impl Connection {
 
     /// Creates an object, or a subresource such as a binding.
     pub(crate) async fn post(&mut self, path: &str, body: Vec<u8>) -> Outcome<()> {
-        let (status, mut body) = self.send(Method::POST, path, Some(body)).await?;
+        self.write(Method::POST, path, body).await
+    }
+
+    /// Sends a write and reads its answer to the end.
+    async fn write(&mut self, method: Method, path: &str, body: Vec<u8>) -> Outcome<()> {
+        let (status, mut body) = self.send(method.clone(), path, Some(body)).await?;
         if status.is_success() {
             while let Some(frame) = body.frame().await {
                 drop(frame?);
@@ -97,7 +105,7 @@ impl Connection {
             return Ok(());
         }
         let body = body.collect().await?.to_bytes();
-        Err(format!("POST {path}: {status}: {}", String::from_utf8_lossy(&body)).into())
+        Err(format!("{method} {path}: {status}: {}", String::from_utf8_lossy(&body)).into())
     }
 
     pub(crate) async fn get(&mut self, path: &str) -> Outcome<Value> {
@@ -112,21 +120,40 @@ impl Connection {
     }
 }
 
+/// One write. Patches are merge patches.
+pub(crate) struct Sending {
+    pub(crate) method: Method,
+    pub(crate) path: String,
+    pub(crate) body: Vec<u8>,
+}
+
 /// Posts all bodies to their paths, over so many connections.
 pub(crate) async fn post_all(
     server: &Server,
     connections: usize,
     posts: Vec<(String, Vec<u8>)>,
 ) -> Outcome<()> {
-    let posts = Arc::new(std::sync::Mutex::new(posts.into_iter()));
+    let post = |(path, body)| vec![Sending { method: Method::POST, path, body }];
+    send_all(server, connections, posts.into_iter().map(post).collect()).await
+}
+
+/// Sends writes over so many connections: those of a job one after the other.
+pub(crate) async fn send_all(
+    server: &Server,
+    connections: usize,
+    jobs: Vec<Vec<Sending>>,
+) -> Outcome<()> {
+    let jobs = Arc::new(std::sync::Mutex::new(jobs.into_iter()));
     let mut tasks = tokio::task::JoinSet::new();
     for _ in 0..connections {
-        let (server, posts) = (server.clone(), Arc::clone(&posts));
+        let (server, jobs) = (server.clone(), Arc::clone(&jobs));
         tasks.spawn(async move {
             let mut connection = server.connect().await?;
-            let next = || posts.lock().ok().and_then(|mut posts| posts.next());
-            while let Some((path, body)) = next() {
-                connection.post(&path, body).await?;
+            let next = || jobs.lock().ok().and_then(|mut jobs| jobs.next());
+            while let Some(job) = next() {
+                for Sending { method, path, body } in job {
+                    connection.write(method, &path, body).await?;
+                }
             }
             Outcome::Ok(())
         });

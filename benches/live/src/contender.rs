@@ -117,7 +117,7 @@ fn berth_run(stand: &Stand, load: &Load, berth: &Path) -> Outcome<Command> {
 fn ceiling(stand: &Stand, load: &Load, events: bool) -> Outcome<Command> {
     let (ca, targets) = (stand.folder().join("ca.pem"), stand.folder().join("targets.tsv"));
     fs::write(&ca, stand.ca_pem())?;
-    let lines = load.targets().map(|(pod, node)| format!("{pod}\t{node}\n"));
+    let lines = load.targets().map(|target| target.join("\t") + "\n");
     fs::write(&targets, lines.collect::<String>())?;
     let mut command = dying_with_us(&std::env::current_exe()?);
     command.arg("ceiling").arg("--server").arg(stand.url()).arg("--token").arg(stand.admin_token());

@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use crate::Outcome;
 use crate::contender::Contender::{self, Berth, Ceiling, CeilingEvents, Kube, KubeAll};
+use crate::{Outcome, devices};
 
 /// What `make bench-live` plays.
-pub(crate) const DEFAULT: &str = "plain-1k,plain-5k,gpu-1k,spread-1k,paced,restart";
+pub(crate) const DEFAULT: &str = "plain-1k,plain-5k,gpu-1k,spread-1k,dra-200x8,paced,restart";
 pub(crate) const NAMESPACE: &str = "bench";
 const ZONES: u32 = 3;
 
@@ -18,6 +18,8 @@ pub(crate) enum Shape {
     Gpu,
     /// One workload's pods, a hard constraint over three zones.
     Spread,
+    /// One device each by a claim of its own, on nodes with 8.
+    Devices,
 }
 
 /// How the pods come.
@@ -55,7 +57,7 @@ const PLAIN: Load = Load {
     contenders: &[Ceiling, CeilingEvents, Berth, Kube],
 };
 
-const ALL: [Load; 8] = [
+const ALL: [Load; 10] = [
     PLAIN,
     Load {
         name: "plain-5k",
@@ -66,6 +68,7 @@ const ALL: [Load; 8] = [
     },
     Load { name: "gpu-1k", pods: 4000, shape: Shape::Gpu, ..PLAIN },
     Load { name: "spread-1k", shape: Shape::Spread, ..PLAIN },
+    Load { name: "dra-200x8", nodes: 200, pods: 1500, shape: Shape::Devices, ..PLAIN },
     Load {
         name: "paced",
         pods: 2000,
@@ -81,6 +84,7 @@ const ALL: [Load; 8] = [
         contenders: &[Berth, Kube],
         ..PLAIN
     },
+    Load { name: "smoke-dra", nodes: 5, pods: 30, shape: Shape::Devices, ..PLAIN },
     Load { name: "smoke", nodes: 20, pods: 40, pods_when_slow: 40, bound: 20, ..PLAIN },
     Load {
         name: "smoke-paced",
@@ -138,6 +142,7 @@ impl Load {
         });
         match self.shape {
             Shape::Plain => {}
+            Shape::Devices => devices::use_claim(&mut pod),
             Shape::Gpu => {
                 pod["spec"]["containers"][0]["resources"]["limits"] =
                     json!({"nvidia.com/gpu": "1"});
@@ -164,15 +169,32 @@ impl Load {
         })
     }
 
-    /// Returns what one who needn't think binds: round robin fits all shapes.
-    pub(crate) fn targets(&self) -> impl Iterator<Item = (String, String)> + '_ {
-        (0..self.pods).map(|i| (pod_name(i), node_name(i % self.nodes)))
+    /// Returns what there is besides nodes and pods: paths and objects.
+    pub(crate) fn others(&self, pods: u32) -> Vec<(String, Value)> {
+        if self.shape != Shape::Devices {
+            return Vec::new();
+        }
+        let slices = (0..self.nodes).map(|i| devices::slice(&node_name(i)));
+        let claims = (0..pods).map(|i| devices::claim(&pod_name(i)));
+        std::iter::once(devices::class()).chain(slices).chain(claims).collect()
+    }
+
+    /// Returns what one who needn't think binds: pod, node and, if it has a claim, device. Round
+    /// robin fits all shapes.
+    pub(crate) fn targets(&self) -> impl Iterator<Item = Vec<String>> + '_ {
+        (0..self.pods).map(|i| {
+            let mut target = vec![pod_name(i), node_name(i % self.nodes)];
+            if self.shape == Shape::Devices {
+                target.push(devices::device_name(i / self.nodes));
+            }
+            target
+        })
     }
 
     /// Returns the arguments of the profile that the shape asks for.
     pub(crate) fn plugin_config(&self) -> Value {
         match self.shape {
-            Shape::Plain | Shape::Spread => json!([]),
+            Shape::Plain | Shape::Spread | Shape::Devices => json!([]),
             Shape::Gpu => json!([{"name": "NodeResourcesFit", "args": {"scoringStrategy": {
                 "type": "MostAllocated",
                 "resources": [{"name": "nvidia.com/gpu", "weight": 1}],
@@ -186,6 +208,7 @@ impl Load {
             Shape::Plain => "plain",
             Shape::Gpu => "one-GPU",
             Shape::Spread => "zone-spread",
+            Shape::Devices => "one-device",
         };
         let (pods, nodes) = (self.pods, self.nodes);
         let arrival = match self.arrival {

@@ -5,12 +5,13 @@
 //! does so for all, and what is compared is the median of each round's ratio to that round's
 //! ceiling: a client that does nothing but send the binds.
 //!
-//! Reading order: [`load`], [`client`], [`ceiling`], [`contender`], [`sight`], [`measure`],
+//! Reading order: [`load`], [`devices`], [`client`], [`ceiling`], [`contender`], [`sight`], [`measure`],
 //! [`record`], [`table`].
 
 mod ceiling;
 mod client;
 mod contender;
+mod devices;
 mod load;
 mod measure;
 mod record;

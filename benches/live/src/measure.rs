@@ -56,6 +56,9 @@ async fn populate(server: &Server, load: &Load, pods: u32) -> Outcome<()> {
     let nodes =
         load.nodes().map(|node| ("/api/v1/nodes".to_owned(), node.to_string().into_bytes()));
     post_all(server, CREATORS, nodes.collect()).await?;
+    let others = load.others(pods).into_iter();
+    let others = others.map(|(path, object)| (path, object.to_string().into_bytes()));
+    post_all(server, CREATORS, others.collect()).await?;
     let burst = if load.arrival == Arrival::Burst { pods } else { 0 };
     let pods = load.bound_pods().chain((0..burst).map(|i| load.pod(i)));
     let pods = pods.map(|pod| (pods_path(), pod.to_string().into_bytes()));

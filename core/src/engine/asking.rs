@@ -70,7 +70,7 @@ impl Engine {
         let known = |search: &Search| queue.entry(search.entry).is_some();
         self.asking.retain(|_, search| known(search));
         self.answered.retain(known);
-        self.paused = self.paused.take().filter(known);
+        self.paused.retain(known);
     }
 }
 

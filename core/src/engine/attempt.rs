@@ -26,6 +26,8 @@ use super::timing::Timing;
 pub(super) struct Search {
     pub(super) entry: EntryId,
     pauses: u32,
+    /// How often a class's table was begun anew on its behalf.
+    laid_out: u32,
     spent: u64,
     /// The question that it waits for.
     pub(super) asked: Option<Asked>,
@@ -36,9 +38,14 @@ pub(super) struct Search {
 
 impl Search {
     fn of(entry: EntryId) -> Search {
-        Search { entry, pauses: 0, spent: 0, asked: None, allowed: BTreeMap::new() }
+        Search { entry, pauses: 0, laid_out: 0, spent: 0, asked: None, allowed: BTreeMap::new() }
     }
 }
+
+/// A search of one pod gets overtime when its table was begun anew more often than this.
+const LAID_OUT_PATIENTLY: u32 = 2;
+/// Searches that are paused at a time; with more, nobody new is begun with.
+const PAUSED_MAX: usize = 16;
 
 /// An attempt costs this besides its plugin calls on nodes: gates, PreFilter, Reserve, reports.
 const STEPS_AN_ATTEMPT: u64 = 20;
@@ -54,10 +61,13 @@ struct Found {
 }
 
 impl Engine {
-    /// Looks at the paused search, at one that has its answer, or at the next entry. Returns false
-    /// if there is none.
+    /// Looks at a paused search, at one that has its answer, or at the next entry. Returns false if
+    /// there is none.
     pub(super) fn attempt_next(&mut self, budget: &mut Budget) -> bool {
-        let begun = self.paused.take().or_else(|| self.answered.pop_front());
+        let begun = match self.gives_way() {
+            true => None,
+            false => self.paused.pop_front().or_else(|| self.answered.pop_front()),
+        };
         let search = match begun {
             Some(search) => search,
             None => match self.queue.pop(&self.cluster, self.now) {
@@ -70,31 +80,47 @@ impl Engine {
         true
     }
 
+    /// Tells whether the paused search waits while others have their turn: one that has taken more
+    /// polls than its nodes explain gets every other poll only, so that nobody waits behind a hard
+    /// problem.
+    fn gives_way(&self) -> bool {
+        let hard = |search: &Search| u64::from(search.pauses) > self.patience(search);
+        let waits = self.queue.counts().active > 0 || !self.answered.is_empty();
+        !self.paused_first
+            && waits
+            && self.paused.len() < PAUSED_MAX
+            && self.paused.front().is_some_and(hard)
+    }
+
     fn attempt(&mut self, search: Search, budget: &mut Budget) {
         let sampled = self.attempts_timed.next();
         let profile = self.queue.entry(search.entry).map_or(0, |entry| entry.profile);
         let stopwatch = Arc::clone(&self.setup.stopwatch);
         let timing = Timing::new(stopwatch.as_ref(), profile, sampled);
-        self.search(search, budget, timing);
+        let paused = self.search(search, budget, timing);
         timing.rest();
-        // What a search has taken that goes on with the next poll counts when it ends.
-        if self.paused.is_none() {
+        // What a search has taken that goes on with a later poll counts when it ends.
+        if !paused {
             timing.end();
         }
     }
 
-    fn search(&mut self, mut search: Search, budget: &mut Budget, timing: Timing<'_>) {
+    /// Returns whether the search goes on with a later poll.
+    fn search(&mut self, mut search: Search, budget: &mut Budget, timing: Timing<'_>) -> bool {
         let id = search.entry;
         if let Some(gate) = self.closed_gate(id, timing.unsampled()) {
             self.queue.admit(id, Some(gate.plugin), self.now);
             self.tell_gated(id, gate);
-            return;
+            return false;
         }
         let mut own = *budget;
         own.extend(self.overtime(&search));
         // Points without a guard of their own (reads, explanations of a class) are caught here; the
         // overlay is taken back on the way.
-        let result = guarded("in its cycle", || self.place_members(&search, &mut own, timing));
+        let mut laid_out = 0;
+        let place = || self.place_members(&search, &mut own, timing, &mut laid_out);
+        let result = guarded("in its cycle", place);
+        search.laid_out += laid_out;
         let result = result.unwrap_or_else(|fault| {
             let leader = self.queue.entry(id).and_then(|entry| entry.members.first().cloned());
             Err((leader.unwrap_or_default(), Unplaced::Error(fault)))
@@ -107,7 +133,8 @@ impl Engine {
             Err((_, Unplaced::Paused)) => {
                 search.pauses += 1;
                 budget.exhaust();
-                self.paused = Some(search);
+                self.paused.push_back(search);
+                return true;
             }
             Err((uid, Unplaced::Ask { consultant, nodes })) => {
                 self.ask(search, &uid, consultant, &nodes);
@@ -115,20 +142,31 @@ impl Engine {
             Err((uid, Unplaced::Unfit(unfit))) => self.unfit(search, &uid, *unfit, timing),
             Err((uid, Unplaced::Error(message))) => self.errored(&search, &uid, message),
         }
+        false
     }
 
     /// Returns the steps that a search may take beyond its poll's budget, so that it ends.
     ///
-    /// A single pod's search keeps what it has worked out, so it gets none until it has paused far
-    /// more often than its nodes explain (an index that moves at each poll lays it out anew). A
-    /// group starts over with its first member: it gets more each time.
+    /// A single pod's search keeps what it has worked out, so it gets none until that was begun anew
+    /// time and again (an index that moves at each poll does that). A group starts over with its
+    /// first member: it gets more each time.
     fn overtime(&self, search: &Search) -> u64 {
+        let steps = self.setup.limits.steps_a_poll.max(1);
+        let group = self.queue.entry(search.entry).is_some_and(|entry| entry.members.len() > 1);
+        let begun_anew = match group {
+            true => search.pauses,
+            false => search.laid_out.saturating_sub(LAID_OUT_PATIENTLY),
+        };
+        u64::from(begun_anew).saturating_mul(steps)
+    }
+
+    /// Returns how often a search may pause before it has taken more than its nodes explain.
+    fn patience(&self, search: &Search) -> u64 {
         let steps = self.setup.limits.steps_a_poll.max(1);
         let Some(entry) = self.queue.entry(search.entry) else { return 0 };
         let profile = &self.profiles[entry.profile];
         let calls = (profile.filter.len() + profile.score.len()) * self.cluster.nodes().capacity();
-        let patience = if entry.members.len() > 1 { 0 } else { 2 * (calls as u64 / steps + 1) };
-        u64::from(search.pauses).saturating_sub(patience).saturating_mul(steps)
+        2 * (calls as u64 / steps + 1)
     }
 
     /// Places every member on an overlay; commits it if all have a place.
@@ -137,6 +175,7 @@ impl Engine {
         search: &Search,
         budget: &mut Budget,
         timing: Timing<'_>,
+        laid_out: &mut u32,
     ) -> Result<Found, (PodUid, Unplaced)> {
         let Some(entry) = self.queue.entry(search.entry).cloned() else {
             return Ok(Found::default());
@@ -157,12 +196,14 @@ impl Engine {
             timing,
             attempt: entry.attempts,
             group: pods.len() > 1,
+            laid_out: 0,
             allowed: allowed.collect(),
         };
         let mut overlay = Overlay::new(&mut self.cluster);
         let mut found = Found::default();
         for pod in &pods {
             let place = placer.place(&mut overlay, pod, budget);
+            *laid_out += std::mem::take(&mut placer.laid_out);
             found.placed.push(place.map_err(|unplaced| (pod.uid.clone(), unplaced))?);
         }
         timing.turn(Point::Permit);
@@ -217,21 +258,22 @@ impl Engine {
             Some(verdicts) => self.make_room(search.entry, uid, &verdicts, timing),
             None => Ok(None),
         };
-        let plan = room.unwrap_or_else(|text| {
+        let plan = room.unwrap_or_else(|(text, plan)| {
             unfit.error.post_filter = Some(text);
-            None
+            plan.map(|plan| *plan)
         });
         let texts = unfit.error.texts();
         let message = Text::from(unfit.error.message());
+        let chosen = plan.as_ref().and_then(|plan| plan.placements.first());
         let report = CycleReport {
             message: message.clone(),
             rejected: unfit.take_rejected(),
-            chosen: plan.as_ref().map(|plan| plan.placements[0].node_name.clone()),
+            chosen: chosen.map(|placement| placement.node_name.clone()),
             ..self.report(&search, uid, Outcome::Unschedulable)
         };
         self.out.push_back(Decision::Report(Box::new(report)));
         // A nomination that came to nothing is given up. Source: 1.35 and later.
-        let given_up = if plan.is_none() { self.cluster.unnominate(uid) } else { Vec::new() };
+        let given_up = if chosen.is_none() { self.cluster.unnominate(uid) } else { Vec::new() };
         self.tell_members(search.entry, uid, "Unschedulable", &message, &texts);
         match plan {
             Some(plan) => self.begin_plan(plan),

@@ -19,6 +19,10 @@ impl Budget {
         self.left > 0
     }
 
+    pub(crate) fn remaining(&self) -> u64 {
+        self.left
+    }
+
     pub(crate) fn spend(&mut self, steps: u64) {
         self.left = self.left.saturating_sub(steps);
         self.spent += steps;

@@ -1,10 +1,12 @@
 //! A plan is checked against the ledger before each stage: what it stands on must still be so.
 
 use crate::framework::{Cycle, Profile};
+use crate::snapshot::devices::claims::{ClaimRecord, PodClaimState, claim_of};
 use crate::snapshot::{Cluster, Overlay, Place};
-use crate::types::Text;
+use crate::types::{PodUid, Text};
 
 use super::Engine;
+use super::drafting::devices_of;
 use super::judge::verdict_on;
 use super::placing::judged_with_nominated;
 use super::plans::{Failure, Placement, Plan};
@@ -21,13 +23,22 @@ impl Engine {
         for placement in plan.placements.iter_mut().filter(|placement| !placement.bound) {
             if placement.nominated {
                 self.take_nominated(placement)?;
-            } else if self.cluster.nodes().slot(placement.node).version != placement.version {
+            } else if self.moved(placement) {
                 self.fits_still(placement)?;
             }
             placement.nominated = false;
             placement.version = self.cluster.nodes().slot(placement.node).version;
+            let record = self.cluster.pod(&placement.pod.uid);
+            placement.devices = record.and_then(|r| devices_of(&self.cluster, &r.pod));
         }
         Ok(())
+    }
+
+    /// Tells whether anything has changed that the placement's verdict may depend on.
+    fn moved(&self, placement: &Placement) -> bool {
+        let record = self.cluster.pod(&placement.pod.uid);
+        self.cluster.nodes().slot(placement.node).version != placement.version
+            || record.and_then(|r| devices_of(&self.cluster, &r.pod)) != placement.devices
     }
 
     fn take_nominated(&mut self, placement: &Placement) -> Result<(), Failure> {
@@ -81,8 +92,37 @@ pub(super) fn moved_on(cluster: &Cluster, plan: &Plan) -> Option<Failure> {
         if uid != Some(&placement.node_uid) {
             return failure(format!("node {} is gone", placement.node_name));
         }
+        if let Some(text) = claim_moved_on(cluster, &pod.uid) {
+            return failure(text);
+        }
     }
-    None
+    plan.taken_back(cluster)
+        .and_then(|claim| failure(format!("resource claim {claim} was taken back by another")))
+}
+
+/// Says which of the pod's claims the plan can't go on with: one that it is to write has been
+/// allocated by another, or one that it has written has been taken back.
+fn claim_moved_on(cluster: &Cluster, uid: &PodUid) -> Option<String> {
+    let devices = cluster.devices();
+    let pod = &cluster.pod(uid)?.pod;
+    for entry in &pod.spec.claims {
+        let PodClaimState::Claim(key) = claim_of(pod, entry) else { continue };
+        let allocation = devices.claim(&key).map(ClaimRecord::allocation);
+        if !matches!(allocation, Some(Some(_))) {
+            return Some(format!("resource claim {key} was deallocated"));
+        }
+    }
+    let mut planned = devices.planned_by(uid);
+    planned.find_map(|record| {
+        let claim = &record.claim;
+        match &claim.allocation {
+            _ if claim.terminating => {
+                Some(format!("resource claim {} is being deleted", claim.key))
+            }
+            Some(_) => Some(format!("resource claim {} was allocated by another", claim.key)),
+            None => None,
+        }
+    })
 }
 
 fn profile_of<'a>(

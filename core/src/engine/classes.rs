@@ -8,6 +8,7 @@ use crate::framework::{ClassPart, Classify, Profile};
 use crate::snapshot::Cluster;
 use crate::types::{Pod, PodSpec, Text};
 
+use super::budget::Budget;
 use super::guard::guarded;
 use super::table::Table;
 
@@ -38,10 +39,19 @@ impl ClassKey {
         })
     }
 
-    pub(crate) fn declare(&self, cluster: &mut Cluster) {
+    /// Declares what plugins will ask about. Returns false if the budget is used up before every
+    /// device has been looked at.
+    pub(crate) fn declare(&self, cluster: &mut Cluster, budget: &mut Budget) -> bool {
         for query in self.parts.iter().flat_map(|part| &part.queries) {
             cluster.declare(query);
         }
+        let mut spend = |steps| {
+            let left = budget.left();
+            budget.spend(if left { steps } else { 0 });
+            left
+        };
+        let mut selectors = self.parts.iter().flat_map(|part| &part.selectors);
+        selectors.all(|selector| cluster.declare_selector(selector, &mut spend))
     }
 }
 

@@ -1,7 +1,7 @@
 //! What must be written for placements: stages of PreBind, then the binds.
 
 use crate::framework::{Point, Profile, StageDraft, WriteDraft};
-use crate::snapshot::{Cluster, NodeIdx};
+use crate::snapshot::{Cluster, NodeIdx, Version};
 use crate::types::{Pod, PodUid, Text, Timestamp};
 
 use super::guard::guarded;
@@ -65,7 +65,15 @@ pub(super) fn placement_of(
         node_name: slot.name.clone(),
         node_uid: slot.node.as_ref()?.uid.clone(),
         version: slot.version,
+        devices: devices_of(cluster, pod),
         nominated,
         bound: false,
     })
+}
+
+/// Returns what a pod with claims depends on besides its node, as it is now.
+pub(super) fn devices_of(cluster: &Cluster, pod: &Pod) -> Option<(Version, Version)> {
+    let devices = cluster.devices();
+    let uses = devices.planned_by(&pod.uid).next().is_some() || !pod.spec.claims.is_empty();
+    uses.then(|| (devices.wide_version(), devices.classes_version()))
 }

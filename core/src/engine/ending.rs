@@ -1,11 +1,17 @@
 //! How plans end: done, or taken back.
 
-use crate::framework::{Op, Point};
+use std::sync::Arc;
+
+use crate::framework::plan::{LedgerCondition, Progress};
+use crate::framework::{ClaimWrite, Op, Point, ReadBack, StageDraft, WriteDraft};
+use crate::snapshot::Cluster;
+use crate::types::claim::{ClaimRef, Consumer};
+use crate::types::{PodUid, Text};
 
 use super::decision::{Decision, Notice, PlanId, Urgency};
 use super::guard::guarded;
 use super::input::WriteResult;
-use super::plans::{Failure, Placement, Plan, named};
+use super::plans::{Failure, Placement, Plan, means, named, versioned_claim};
 use super::timing::{Code, Timing};
 use super::{Engine, Purpose};
 
@@ -15,6 +21,10 @@ const TRIES_MAX: u32 = 3;
 impl Engine {
     pub(super) fn end_done(&mut self, id: PlanId) {
         let Some(mut plan) = self.plans.remove(id) else { return };
+        if plan.placements.is_empty() {
+            // What it wrote may have made room: the pod is looked at again.
+            return self.queue.fail(plan.entry, self.now);
+        }
         self.queue.finish_in_flight(plan.entry);
         // Whatever write a Bind plugin asked for, it is done.
         plan.placements.iter_mut().for_each(|placement| placement.bound = true);
@@ -58,20 +68,48 @@ impl Engine {
         }
     }
 
-    /// Takes back what was done, newest first, and gives back what was held.
+    /// Takes back what was done, newest first, then gives back what was held.
     pub(super) fn end_failed(&mut self, id: PlanId) {
-        let Some(mut plan) = self.plans.remove(id) else { return };
-        while let Some((label, undo)) = plan.undo.pop() {
-            if plan.done.contains(&label)
-                && let Some(op) = named(&undo, &plan.names)
-            {
-                self.send_aside(op, 1);
+        let Some(plan) = self.plans.get_mut(id) else { return };
+        let undo = std::mem::take(&mut plan.undo);
+        let done = undo.iter().rev().filter(|(label, _)| plan.done.contains(label));
+        let named = |(label, op): &(Text, Op)| Some((label.clone(), named(op, &plan.names)?));
+        let ops: Vec<(Text, Op)> = done.filter_map(named).collect();
+        let mut waits = false;
+        for (label, op) in ops {
+            match Released::by(&op) {
+                Some(released) => waits |= self.give_claim_back(id, &label, op, released),
+                None => self.send_aside(op, 1),
             }
         }
+        if !waits || self.setup.bug("release-not-awaited") {
+            self.give_up(id);
+        }
+    }
+
+    /// Sends a release, for which the plan waits: until it is settled the claim could still be
+    /// taken from the pod when the pod has been placed with it once more. Returns false if there is
+    /// nothing to release.
+    fn give_claim_back(&mut self, id: PlanId, label: &Text, op: Op, released: Released) -> bool {
+        let mut sent = op.clone();
+        if versioned_claim(&self.cluster, &mut sent).is_err() {
+            return false;
+        }
+        let label = Text::from(format!("undo-{label}"));
+        let Some(plan) = self.plans.get_mut(id) else { return false };
+        plan.sent.insert(label.clone());
+        self.readings.insist(id, &label, &op, released.read_back());
+        self.send(sent, Purpose::Stage { plan: id, label, deletes: false }, Urgency::Plan);
+        true
+    }
+
+    fn give_up(&mut self, id: PlanId) {
+        let Some(mut plan) = self.plans.remove(id) else { return };
         let mut changes = Vec::new();
         for placement in plan.placements.iter().filter(|placement| !placement.bound) {
             changes.extend(self.cluster.forget(&placement.pod.uid));
             changes.extend(self.cluster.unnominate(&placement.pod.uid));
+            changes.extend(self.cluster.forget_claims(&placement.pod.uid));
         }
         self.leave_queue(&plan);
         let failure = plan.failed.take().unwrap_or_else(|| Failure::moved_on("".into()));
@@ -80,15 +118,19 @@ impl Engine {
     }
 
     /// Sends a write that no plan waits for.
-    fn send_aside(&mut self, op: Op, tries: u32) {
+    pub(super) fn send_aside(&mut self, op: Op, tries: u32) {
         self.send(op.clone(), Purpose::Aside { op, tries }, Urgency::Plan);
     }
 
     pub(super) fn aside_outcome(&mut self, op: Op, tries: u32, result: WriteResult) {
         let message = match result {
-            WriteResult::Done(_)
-            | WriteResult::Stale { .. }
-            | WriteResult::Refused { code: 404, .. } => return,
+            WriteResult::Done(written) => {
+                if let Some(event) = written.event {
+                    self.fold(*event);
+                }
+                return;
+            }
+            WriteResult::Stale { .. } | WriteResult::Refused { code: 404, .. } => return,
             WriteResult::NotSent { .. } | WriteResult::Unknown { .. } if tries < TRIES_MAX => {
                 return self.send_aside(op, tries + 1);
             }
@@ -99,5 +141,49 @@ impl Engine {
         let subject = "a write beside the plans".into();
         let message = format!("{op:?} was not carried out: {message}").into();
         self.out.push_back(Decision::Notice(Notice::Odd { subject, message }));
+    }
+}
+
+/// Makes a plan that places nobody: it writes what PostFilter wants, and the pod waits for that.
+pub(super) fn plan_of_writes(entry: crate::queue::EntryId, ops: Vec<Op>) -> Plan {
+    let draft = |(at, op): (usize, Op)| {
+        let read_back = Released::by(&op).map(Released::read_back);
+        WriteDraft { read_back, ..WriteDraft::plain(format!("room-{at}"), op) }
+    };
+    let drafts = ops.into_iter().enumerate().map(draft).collect();
+    Plan::new(entry, Vec::new(), vec![StageDraft::Writes(drafts)])
+}
+
+/// Reached when the pod doesn't have the claim any more, nor anybody what was allocated for it.
+#[derive(Debug)]
+struct Released {
+    claim: ClaimRef,
+    pod: PodUid,
+    deallocate: bool,
+}
+
+impl Released {
+    fn by(op: &Op) -> Option<Released> {
+        let Op::Claim { claim, write: ClaimWrite::Release { pod, deallocate }, .. } = op else {
+            return None;
+        };
+        Some(Released { claim: claim.clone(), pod: pod.clone(), deallocate: *deallocate })
+    }
+
+    fn read_back(self) -> ReadBack {
+        let (claim, write) = (self.claim.clone(), ClaimWrite::Read);
+        ReadBack { read: Op::Claim { claim, resource_version: 0, write }, done: Arc::new(self) }
+    }
+}
+
+impl LedgerCondition for Released {
+    fn progress(&self, cluster: &Cluster) -> Progress {
+        let known = cluster.devices().claim(&self.claim.key).map(|record| &record.claim);
+        let Some(claim) = known.filter(|known| means(&self.claim, known)) else {
+            return Progress::Reached;
+        };
+        let reserved = claim.reserved_for.contains(&Consumer::Pod(self.pod.clone()));
+        let unused = claim.allocation.is_some() && claim.reserved_for.is_empty();
+        if reserved || (self.deallocate && unused) { Progress::Waiting } else { Progress::Reached }
     }
 }

@@ -2,11 +2,12 @@
 
 use crate::framework::{Gate, Hint, HintContext, Point};
 use crate::queue::{Entry, EntryId, Station};
-use crate::snapshot::{Change, Cluster, ClusterEvent};
+use crate::snapshot::devices::claims::Conflict;
+use crate::snapshot::{Change, Cluster, ClusterEvent, DeviceChange};
 use crate::types::{Condition, Pod, PodUid, Text};
 
 use super::classes::ClassKey;
-use super::decision::WriteId;
+use super::decision::{Decision, Notice, WriteId};
 use super::guard::guarded;
 use super::input::WriteResult;
 use super::placing::may_be_placed;
@@ -88,7 +89,38 @@ impl Engine {
             | Change::StorageDeleted { .. }
             | Change::NamespaceChanged { .. }
             | Change::SelectorOwnerChanged => {}
+            Change::Devices(change) => self.follow_devices(change),
         }
+    }
+
+    fn follow_devices(&mut self, change: &DeviceChange) {
+        match change {
+            DeviceChange::Claim { .. } | DeviceChange::ClaimGone { .. } => self.advance_plans(),
+            DeviceChange::Conflict(conflict) => self.tell_conflict(conflict),
+            DeviceChange::Slice
+            | DeviceChange::SliceGone
+            | DeviceChange::Class
+            | DeviceChange::ClassGone
+            | DeviceChange::TaintRule => {}
+        }
+    }
+
+    /// Somebody else grants devices too: that is told, and plans are checked before they go on.
+    fn tell_conflict(&mut self, conflict: &Conflict) {
+        if self.setup.bug("conflict-untold") {
+            return;
+        }
+        let devices = self.cluster.devices();
+        let name = |uid: &Text| {
+            let mut claims = devices.claims().map(|record| &record.claim);
+            let found = claims.find(|claim| claim.uid == *uid);
+            found.map_or_else(|| uid.to_string(), |claim| claim.key.to_string())
+        };
+        let [first, second] = &conflict.claims;
+        let (first, second) = (name(first), name(second));
+        let message = format!("allocated to resource claims {first} and {second} at once").into();
+        let subject = format!("device {}", conflict.id).into();
+        self.out.push_back(Decision::Notice(Notice::Odd { subject, message }));
     }
 
     fn pod_appeared(&mut self, uid: &PodUid) {
@@ -263,6 +295,7 @@ impl Engine {
             Some(Purpose::Stage { plan, label, deletes }) => {
                 self.stage_outcome(plan, &label, deletes, result);
             }
+            Some(Purpose::ReadBack { plan, label }) => self.read_back(plan, &label, result),
             Some(Purpose::Settle { bind }) => self.settle_outcome(bind, result),
             Some(Purpose::Tell { uid }) => self.tell_outcome(&uid, result),
             Some(Purpose::Aside { op, tries }) => self.aside_outcome(op, tries, result),

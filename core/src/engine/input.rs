@@ -53,6 +53,8 @@ pub struct Written {
     pub resource_version: u64,
     /// For [`Op::ReadPod`](crate::framework::Op::ReadPod) only.
     pub pod: Option<PodRead>,
+    /// The object as the server answered it, told like any other event.
+    pub event: Option<Box<ClusterEvent>>,
 }
 
 /// What a read without resourceVersion found.

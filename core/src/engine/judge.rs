@@ -1,9 +1,10 @@
 //! Asking PreFilter and Filter plugins.
 
-use crate::framework::{Cycle, CycleState, PreFilterAnswer, Profile, Reason, Verdict};
+use crate::framework::{Cycle, CycleState, PreFilterAnswer, Profile, Reason, Verdict, Work};
 use crate::snapshot::NodeIdx;
 use crate::types::Text;
 
+use super::budget::Budget;
 use super::guard::guarded;
 
 /// How PreFilter went, without its side effects.
@@ -37,6 +38,25 @@ pub(crate) fn filter_at(
         Ok(verdict) => verdict,
         Err(fault) => Verdict::Broken(fault),
     }
+}
+
+/// As [`filter_at`], within the budget; `None` if it has to go on at the next poll.
+pub(crate) fn search_at(
+    profile: &Profile,
+    at: usize,
+    cycle: Cycle<'_>,
+    state: &mut CycleState,
+    node: NodeIdx,
+    budget: &mut Budget,
+) -> Option<Verdict> {
+    let entry = &profile.filter[at];
+    entry.calls.count();
+    let kept = state.take_found(entry.name, node);
+    let mut work = Work::new(budget.remaining(), kept);
+    let answer = guarded(entry.name, || entry.plugin.search(cycle, state, node, &mut work));
+    budget.spend(work.spent().max(1));
+    state.put_found(entry.name, node, work.into_kept());
+    answer.unwrap_or_else(|fault| Some(Verdict::Broken(fault)))
 }
 
 /// Runs PreFilter and Filter for one node against the ledger as it is, without any table: for

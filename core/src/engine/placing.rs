@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use crate::framework::rng::Rng;
-use crate::framework::{Cycle, NodeSet, Point, PreFilterAnswer, Profile, Reason, Verdict};
+use crate::framework::{
+    Cycle, CycleState, NodeSet, Point, PreFilterAnswer, Profile, Reason, Verdict,
+};
 use crate::queue::Rejection;
 use crate::snapshot::{Cluster, NodeIdx, Overlay, Place};
 use crate::types::{Pod, PodUid, Text};
@@ -28,6 +30,8 @@ pub(super) struct Placer<'a> {
     pub(super) attempt: u32,
     /// More members of the class follow: its table is worth keeping at once.
     pub(super) group: bool,
+    /// How often a table was begun anew.
+    pub(super) laid_out: u32,
     /// Nodes that consultants allowed, by member and index of the consultant.
     pub(super) allowed: BTreeMap<(PodUid, usize), NodeSet>,
 }
@@ -79,14 +83,20 @@ impl Placer<'_> {
         self.timing.turn(Point::PreFilter);
         let key = ClassKey::of(pod, self.profile_idx, self.profile, overlay.cluster())
             .map_err(Unplaced::Error)?;
-        overlay.declare_all(|cluster| key.declare(cluster));
+        let mut declared = false;
+        overlay.declare_all(|cluster| declared = key.declare(cluster, budget));
+        if !declared {
+            return Err(Unplaced::Paused);
+        }
         let class = self.classes.id(key);
         let mut table = match self.table(class, overlay.cluster(), pod) {
             Ok(table) => table,
             Err(unready) => return Err(self.unready(unready, overlay.cluster())),
         };
         let cycle = Cycle { pod, cluster: overlay.cluster() };
-        if let Err(unready) = table.refresh(self.profile, cycle, budget, self.timing) {
+        if let Err(unready) =
+            table.refresh(self.profile, cycle, budget, self.timing, &mut self.laid_out)
+        {
             let paused = matches!(unready, Unready::Paused);
             let result = self.unready(unready, overlay.cluster());
             if paused {
@@ -94,20 +104,24 @@ impl Placer<'_> {
             }
             return Err(result);
         }
-        let result = self.choose(overlay, pod, &mut table, budget);
+        let result = self.choose(overlay, pod, &mut table, budget).and_then(|placed| {
+            self.reserve(overlay, pod, &table.state, placed.node)?;
+            Ok(placed)
+        });
         if !matches!(result, Err(Unplaced::Error(_))) {
             // After an error nothing of the table is trusted: the next attempt starts afresh.
             self.classes.put(class, table, self.group);
         }
-        let placed = result?;
-        self.reserve(overlay, pod, placed.node)?;
-        Ok(placed)
+        result
     }
 
     fn table(&mut self, class: u32, cluster: &Cluster, pod: &Pod) -> Result<Box<Table>, Unready> {
         match self.classes.take(class) {
             Some(table) => Ok(table),
-            None => Table::new(self.profile, Cycle { pod, cluster }, self.timing).map(Box::new),
+            None => {
+                self.laid_out += 1;
+                Table::new(self.profile, Cycle { pod, cluster }, self.timing).map(Box::new)
+            }
         }
     }
 
@@ -296,13 +310,19 @@ impl Placer<'_> {
     }
 
     /// Takes the place on the overlay, then asks the Reserve plugins.
-    fn reserve(&self, overlay: &mut Overlay<'_>, pod: &Pod, node: NodeIdx) -> Result<(), Unplaced> {
+    fn reserve(
+        &self,
+        overlay: &mut Overlay<'_>,
+        pod: &Pod,
+        state: &CycleState,
+        node: NodeIdx,
+    ) -> Result<(), Unplaced> {
         self.timing.turn(Point::Reserve);
         if !overlay.assume(&pod.uid, node) {
             return Err(Unplaced::Error(Text::from("the pod has a place already")));
         }
         for (at, entry) in self.profile.reserve.iter().enumerate() {
-            let ask = || guarded(entry.name, || entry.plugin.reserve(pod, overlay, node));
+            let ask = || guarded(entry.name, || entry.plugin.reserve(pod, overlay, state, node));
             match self.timing.call(Point::Reserve, at, ask) {
                 Ok(Ok(())) => {}
                 Ok(Err(reason)) => {

@@ -2,18 +2,23 @@
 //! reverse order when one fails.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
 use crate::framework::plan::{NameOf, Progress, Wait};
-use crate::framework::{Op, StageDraft};
+use crate::framework::{ClaimWrite, Op, StageDraft};
 use crate::queue::EntryId;
-use crate::snapshot::{NodeIdx, Version};
-use crate::types::{PodRef, PodUid, Text, Timestamp};
+use crate::snapshot::{Cluster, NodeIdx, Version};
+use crate::types::claim::{
+    Allocation, CLAIM_FINALIZER, ClaimKey, ClaimRef, Consumer, ResourceClaim,
+};
+use crate::types::{PodRef, PodUid, Span, Text, Timestamp};
 
 use super::checks::moved_on;
 use super::decision::{Decision, Notice, PlanId, Urgency, Write, WriteId};
 use super::guard::guarded;
 use super::input::{WriteResult, Written};
 use super::measures::{Bound, Eviction, PermitWait};
+use super::readings::RETRY;
 use super::settle::BindTarget;
 use super::{Engine, Purpose};
 
@@ -41,8 +46,8 @@ pub(super) struct Plan {
     pub(super) evicting: bool,
     /// When its victims were asked to leave; none once all writes about that have their outcomes.
     asked_to_leave: Option<Timestamp>,
-    /// Writes of the stage under way.
-    sent: BTreeSet<Text>,
+    /// Writes of the stage under way, or that take back what was done.
+    pub(super) sent: BTreeSet<Text>,
     /// What takes back each write, oldest first; only those that may have been done are taken back.
     pub(super) undo: Vec<(Text, Op)>,
     pub(super) done: BTreeSet<Text>,
@@ -58,6 +63,8 @@ pub(super) struct Placement {
     pub(super) node_uid: Text,
     /// The node's version with the pod on it; the check is left out while it stands.
     pub(super) version: Version,
+    /// Versions of the devices that don't belong to one node, for pods with claims.
+    pub(super) devices: Option<(Version, Version)>,
     /// The pod holds its place by nomination until its victims are gone.
     pub(super) nominated: bool,
     pub(super) bound: bool,
@@ -87,6 +94,17 @@ impl Failure {
 impl Plans {
     pub(super) fn len(&self) -> usize {
         self.running.len()
+    }
+
+    pub(super) fn get_mut(&mut self, id: PlanId) -> Option<&mut Plan> {
+        self.running.get_mut(&id)
+    }
+
+    /// A write was done, though no answer said so.
+    pub(super) fn note_done(&mut self, id: PlanId, label: &Text) {
+        if let Some(plan) = self.running.get_mut(&id) {
+            plan.done.insert(label.clone());
+        }
     }
 
     pub(super) fn remove(&mut self, id: PlanId) -> Option<Plan> {
@@ -124,6 +142,20 @@ impl Plan {
         }
     }
 
+    /// Returns a claim that a pod of the plan was to have, and has no more.
+    pub(super) fn taken_back(&self, cluster: &Cluster) -> Option<&ClaimKey> {
+        let done = self.undo.iter().filter(|(label, _)| self.done.contains(label));
+        let mut had = done.filter_map(|(_, op)| match op {
+            Op::Claim { claim, write: ClaimWrite::Release { pod, .. }, .. } => Some((claim, pod)),
+            _ => None,
+        });
+        let lost = |(claim, pod): &(&ClaimRef, &PodUid)| {
+            let known = cluster.devices().claim(&claim.key).map(|record| &record.claim);
+            !known.is_some_and(|known| means(claim, known) && known.reserved_for_pod(pod))
+        };
+        had.find(lost).map(|(claim, _)| &claim.key)
+    }
+
     /// The first stages are waits for these Permit plugins.
     pub(super) fn with_permits(self, permits: Vec<&'static str>) -> Plan {
         Plan { permits: permits.into(), ..self }
@@ -149,9 +181,9 @@ impl Engine {
     }
 
     /// Begins whatever stage can be begun.
-    fn advance_plan(&mut self, id: PlanId) {
+    pub(super) fn advance_plan(&mut self, id: PlanId) {
         while let Some(plan) = self.plans.running.get(&id) {
-            if !plan.sent.is_empty() {
+            if !plan.sent.is_empty() && !self.hurries(id, plan) {
                 return;
             }
             self.measure_eviction(id);
@@ -175,6 +207,14 @@ impl Engine {
                 Some(StageDraft::Writes(_)) => self.begin_writes(id),
             }
         }
+    }
+
+    /// A planted bug: the next stage doesn't wait for writes to claims.
+    fn hurries(&self, id: PlanId, plan: &Plan) -> bool {
+        self.setup.bug("bind-before-claim")
+            && plan.failed.is_none()
+            && plan.sent.iter().all(|label| self.readings.expected(id, label))
+            && !plan.stages.is_empty()
     }
 
     fn measure_eviction(&mut self, id: PlanId) {
@@ -243,6 +283,14 @@ impl Engine {
             };
             plan.sent.insert(draft.label.clone());
             plan.undo.extend(draft.undo.map(|undo| (draft.label.clone(), undo)));
+            if let Err(failure) = versioned_claim(&self.cluster, &mut op) {
+                plan.sent.remove(&draft.label);
+                plan.failed = Some(failure);
+                return;
+            }
+            if let Some(read_back) = draft.read_back {
+                self.readings.expect(id, &draft.label, &op, read_back);
+            }
             let bind = self.versioned_bind(&mut op);
             let deletes = matches!(op, Op::DeletePod { .. } | Op::Delete { .. });
             let purpose = Purpose::Stage { plan: id, label: draft.label.clone(), deletes };
@@ -267,8 +315,18 @@ impl Engine {
         let id = WriteId(self.fresh_id());
         self.purposes.insert(id, purpose);
         let timeout = self.setup.limits.write_timeout;
+        let op = self.with_planted_bug(op);
         self.out.push_back(Decision::Write(Write { id, op, timeout, urgency }));
         id
+    }
+
+    fn with_planted_bug(&self, mut op: Op) -> Op {
+        if let Op::Claim { resource_version, .. } = &mut op
+            && self.setup.bug("claim-without-version")
+        {
+            *resource_version = 0;
+        }
+        op
     }
 
     /// A write of a stage has its outcome.
@@ -281,6 +339,27 @@ impl Engine {
     ) {
         match result {
             WriteResult::Done(written) => self.stage_done(plan, label, written),
+            WriteResult::Unknown { message } if self.setup.bug("forget-unknown-claim") => {
+                self.stage_failed(plan, label, Failure::fault(message));
+            }
+            WriteResult::Unknown { message } if self.readings.expected(plan, label) => {
+                self.readings.leave_open(plan, label, true);
+                self.read_after(plan, label, self.setup.limits.write_timeout, message);
+            }
+            WriteResult::Stale { message } if self.readings.expected(plan, label) => {
+                self.readings.leave_open(plan, label, false);
+                self.read_after(plan, label, Span::ZERO, message);
+            }
+            // An earlier try may still be committed: this one's failure doesn't say that none was,
+            // unless the write itself is wrong (422).
+            WriteResult::NotSent { message } if self.readings.insists(plan, label) => {
+                self.read_after(plan, label, RETRY, message);
+            }
+            WriteResult::Refused { code, message }
+                if !matches!(code, 404 | 422) && self.readings.open(plan, label) =>
+            {
+                self.read_after(plan, label, RETRY, message);
+            }
             // What was to go is gone, or another has its name.
             WriteResult::Refused { code: 404, .. } | WriteResult::Stale { .. } if deletes => {
                 self.stage_done(plan, label, Written::default());
@@ -307,7 +386,11 @@ impl Engine {
         self.advance_plan(plan);
     }
 
-    fn stage_done(&mut self, id: PlanId, label: &Text, written: Written) {
+    pub(super) fn stage_done(&mut self, id: PlanId, label: &Text, written: Written) {
+        self.readings.forget(id, label);
+        if let Some(event) = written.event {
+            self.fold(*event);
+        }
         let Some(plan) = self.plans.running.get_mut(&id) else { return };
         plan.sent.remove(label);
         plan.done.insert(label.clone());
@@ -316,7 +399,8 @@ impl Engine {
         }
     }
 
-    fn stage_failed(&mut self, id: PlanId, label: &Text, failure: Failure) {
+    pub(super) fn stage_failed(&mut self, id: PlanId, label: &Text, failure: Failure) {
+        self.readings.forget(id, label);
         let Some(plan) = self.plans.running.get_mut(&id) else { return };
         plan.sent.remove(label);
         plan.failed.get_or_insert(failure);
@@ -385,7 +469,48 @@ pub(super) fn named(op: &Op, names: &BTreeMap<Text, Text>) -> Option<Op> {
         | Op::ReadPod { .. }
         | Op::Fence { .. }
         | Op::SetCondition { .. }
-        | Op::DeletePod { .. } => {}
+        | Op::DeletePod { .. }
+        | Op::Claim { .. } => {}
     }
     Some(op)
+}
+
+/// Tells whether a write to `claim` is about this one. Whose UID isn't known is made by the plan.
+pub(super) fn means(claim: &ClaimRef, known: &ResourceClaim) -> bool {
+    claim.uid.is_empty() || claim.uid == known.uid
+}
+
+/// Puts what the ledger has of a claim into a write to it: its version, its finalizers, and its UID
+/// where the plan has made it.
+///
+/// # Errors
+/// The claim is gone, or is another.
+pub(super) fn versioned_claim(cluster: &Cluster, op: &mut Op) -> Result<(), Failure> {
+    let Op::Claim { claim, resource_version, write } = op else { return Ok(()) };
+    let record = cluster.devices().claim(&claim.key).filter(|record| !record.unborn);
+    let known = record.map(|record| &record.claim);
+    let Some(known) = known.filter(|known| claim.uid.is_empty() || known.uid == claim.uid) else {
+        return Err(Failure::moved_on(format!("resource claim {} is gone", claim.key).into()));
+    };
+    claim.uid = known.uid.clone();
+    *resource_version = known.resource_version;
+    if let ClaimWrite::Release { pod, deallocate } = write {
+        let own = |consumer: &Consumer| *consumer == Consumer::Pod(pod.clone());
+        *deallocate &= known.reserved_for.iter().all(own);
+    }
+    if let ClaimWrite::Allocate { allocation, .. } = write {
+        // What the server has is not written again.
+        let same = |ours: &Arc<Allocation>| {
+            known.allocation.as_ref().is_some_and(|real| real.grants_as(ours))
+        };
+        *allocation = allocation.take().filter(|ours| !same(ours));
+    }
+    if let ClaimWrite::Protect { finalizers } = write {
+        *finalizers = known.finalizers.clone();
+        let ours = Text::from(CLAIM_FINALIZER);
+        if !finalizers.contains(&ours) {
+            finalizers.push(ours);
+        }
+    }
+    Ok(())
 }

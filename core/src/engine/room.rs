@@ -13,11 +13,23 @@ use crate::types::{Pod, PodRef, PodUid, Span, Text, Timestamp};
 
 use super::Engine;
 use super::drafting::{placement_of, stages_of};
+use super::ending::plan_of_writes;
 use super::guard::guarded;
 use super::judge::verdict_on;
 use super::placing::judged_with_nominated;
 use super::plans::Plan;
 use super::timing::{Code, Timing};
+
+/// What the PostFilter plugins know.
+enum Room {
+    None,
+    /// A node, and the victims proven to be needed there.
+    Victims(NodeIdx, Vec<PodUid>),
+    /// Writes that make room without victims, and what to say of them.
+    Writes(Vec<Op>, Text),
+    /// What they say instead.
+    Text(Text),
+}
 
 /// Victims hold their places at most so long after they were asked to leave.
 const VICTIMS_MAX: Span = Span::from_secs(600);
@@ -27,14 +39,14 @@ impl Engine {
     /// and for a pod of its own only: one member's room is no room for a group.
     ///
     /// # Errors
-    /// What the message is to say after its reasons.
+    /// What the message is to say after its reasons, and what is written for it.
     pub(super) fn make_room(
         &mut self,
         id: EntryId,
         uid: &PodUid,
         verdicts: &[Verdict],
         timing: Timing<'_>,
-    ) -> Result<Option<Plan>, Text> {
+    ) -> Result<Option<Plan>, (Text, Option<Box<Plan>>)> {
         let Some(entry) = self.queue.entry(id) else { return Ok(None) };
         let Some(pod) = self.cluster.pod(uid).map(|record| record.pod.clone()) else {
             return Ok(None);
@@ -47,14 +59,22 @@ impl Engine {
         let mut overlay = Overlay::new(&mut self.cluster);
         timing.turn(Point::PostFilter);
         let found = victims(profile, &mut overlay, &pod, verdicts, timing);
-        let code = if matches!(found, Ok(Some(_))) { Code::Success } else { Code::Unschedulable };
+        let code =
+            if matches!(found, Room::Victims(..)) { Code::Success } else { Code::Unschedulable };
         timing.went(Point::PostFilter, code);
         timing.rest();
-        let Some((node, victims)) = found? else { return Ok(None) };
-        let mut stages = eviction(overlay.cluster(), &victims, self.now + VICTIMS_MAX);
         drop(overlay);
+        let (node, victims) = match found {
+            Room::None => return Ok(None),
+            Room::Text(text) => return Err((text, None)),
+            Room::Writes(ops, text) => {
+                return Err((text, Some(Box::new(plan_of_writes(id, ops)))));
+            }
+            Room::Victims(node, victims) => (node, victims),
+        };
+        let mut stages = eviction(&self.cluster, &victims, self.now + VICTIMS_MAX);
         let binds = stages_of(profile, &self.cluster, &[(&pod, node)], self.now, timing);
-        stages.extend(binds.map_err(|(_, fault)| fault)?);
+        stages.extend(binds.map_err(|(_, fault)| (fault, None))?);
         let Some(placement) = placement_of(&self.cluster, &pod, node, true) else {
             return Ok(None);
         };
@@ -65,17 +85,14 @@ impl Engine {
     }
 }
 
-/// Asks the PostFilter plugins in turn. Returns a node, and the victims proven to be needed there.
-///
-/// # Errors
-/// What they say instead.
+/// Asks the PostFilter plugins in turn.
 fn victims(
     profile: &Profile,
     overlay: &mut Overlay<'_>,
     pod: &Pod,
     verdicts: &[Verdict],
     timing: Timing<'_>,
-) -> Result<Option<(NodeIdx, Vec<PodUid>)>, Text> {
+) -> Room {
     let of_node = |node: NodeIdx| verdicts[node.at()].clone();
     let fits = |cluster: &Cluster, pod: &Pod, node: NodeIdx| {
         verdict_on(profile, Cycle { pod, cluster }, node).fits()
@@ -88,9 +105,12 @@ fn victims(
         let answer = timing.call(Point::PostFilter, at, ask);
         overlay.rollback(mark);
         match answer {
+            // What its claims would need once the victims are gone is not worked out here.
+            Ok(PostFilterAnswer::Evict { .. }) if !pod.spec.claims.is_empty() => {}
+            Ok(PostFilterAnswer::Write(ops, text)) => return Room::Writes(ops, text),
             Ok(PostFilterAnswer::Evict { node, victims }) => {
                 let needed = needed(profile, overlay, pod, node, &victims);
-                return Ok(needed.map(|victims| (node, victims)));
+                return needed.map_or(Room::None, |victims| Room::Victims(node, victims));
             }
             Ok(PostFilterAnswer::Unschedulable(text)) => texts.push(text),
             Ok(PostFilterAnswer::Unresolvable(text)) => {
@@ -100,7 +120,8 @@ fn victims(
             Err(fault) => texts.push(fault),
         }
     }
-    if texts.is_empty() { Ok(None) } else { Err(Text::from(texts.join(", "))) }
+    texts.retain(|text| !text.is_empty());
+    if texts.is_empty() { Room::None } else { Room::Text(Text::from(texts.join(", "))) }
 }
 
 /// Returns the victims without which the pod does not fit on `node`: each of the proposed ones is
@@ -145,11 +166,8 @@ fn fits(profile: &Profile, overlay: &mut Overlay<'_>, pod: &Pod, node: NodeIdx) 
 
 /// Returns the deletion of every victim, then a wait until all are gone.
 fn eviction(cluster: &Cluster, victims: &[PodUid], deadline: Timestamp) -> Vec<StageDraft> {
-    let delete = |pod: PodRef| WriteDraft {
-        label: Text::from(format!("evict {}", pod.uid)),
-        op: Op::DeletePod { pod },
-        undo: None,
-    };
+    let delete =
+        |pod: PodRef| WriteDraft::plain(format!("evict {}", pod.uid), Op::DeletePod { pod });
     let refs = victims.iter().filter_map(|uid| cluster.pod(uid)).map(|r| r.pod.reference());
     let wait = Wait {
         condition: Arc::new(PodsGone(victims.to_vec())),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::framework::{Interest, PreEnqueue, Profile};
 use crate::queue::{BackoffPolicy, SchedulingQueue};
-use crate::snapshot::Cluster;
+use crate::snapshot::{Cluster, SelectorCompiler};
 use crate::types::{Pod, Span, Text, Timestamp};
 
 use super::Engine;
@@ -14,6 +14,7 @@ use super::classes::{Classes, TABLE_BYTES_MAX};
 use super::input::Consultant;
 use super::measures::Measures;
 use super::plans::Plans;
+use super::readings::Readings;
 use super::report::ReportLevel;
 use super::settle::Settlements;
 use super::tell::Tells;
@@ -101,6 +102,8 @@ pub struct Setup {
     pub watches: Vec<Text>,
     /// What waits when one of them loses its place later on.
     pub dependence: Arc<dyn Dependence>,
+    /// Understands device selectors; none where nothing is set.
+    pub selectors: Option<Arc<dyn SelectorCompiler>>,
     /// Hears how long extension points take; nothing is decided by it.
     pub stopwatch: Arc<dyn Stopwatch>,
     /// The planted bug that is switched on; without the feature it has no effect.
@@ -120,6 +123,7 @@ impl Default for Setup {
             percentage_of_nodes_to_score: 0,
             watches: Vec::new(),
             dependence: Arc::new(OnEverything),
+            selectors: None,
             stopwatch: Arc::new(NoStopwatch),
             bug: None,
         }
@@ -143,8 +147,12 @@ impl Engine {
         let names = profiles.iter().enumerate();
         let mut queue = SchedulingQueue::new(ordering, setup.backoff);
         queue.set_leftover(setup.limits.leftover);
+        let mut cluster = Cluster::default();
+        if let Some(selectors) = &setup.selectors {
+            cluster.set_selector_compiler(Arc::clone(selectors));
+        }
         Engine {
-            cluster: Cluster::default(),
+            cluster,
             queue,
             classes: Classes::new(setup.limits.table_bytes_max),
             by_name: names.map(|(at, profile)| (profile.scheduler_name.clone(), at)).collect(),
@@ -153,11 +161,13 @@ impl Engine {
             unsynced: setup.watches.iter().cloned().collect::<BTreeSet<Text>>(),
             synced_once: setup.watches.is_empty(),
             draining: false,
-            paused: None,
+            paused: VecDeque::new(),
+            paused_first: false,
             asking: BTreeMap::new(),
             answered: VecDeque::new(),
             plans: Plans::default(),
             settlements: Settlements::default(),
+            readings: Readings::default(),
             tells: Tells::default(),
             purposes: BTreeMap::new(),
             next_id: 0,

@@ -10,7 +10,7 @@ use crate::snapshot::{Cluster, IndexRef, NodeIdx, Version};
 
 use super::budget::Budget;
 use super::guard::guarded;
-use super::judge::{Shape, filter_at, shape_of};
+use super::judge::{Shape, search_at, shape_of};
 use super::only::Only;
 use super::timing::{Coded, Timing};
 
@@ -52,6 +52,8 @@ struct WideFilter {
     at: usize,
     answers: Vec<AnswerId>,
     stale: bool,
+    /// Nodes that are still to be looked at.
+    pending: NodeSet,
 }
 
 /// The indexes that a plugin read, as they were.
@@ -119,7 +121,12 @@ impl Table {
             if reads_of(profile, entry.name, entry.plugin.as_ref(), cycle).indexes.is_empty() {
                 self.narrow.push(at);
             } else {
-                self.wide.push(WideFilter { at, answers: Vec::new(), stale: true });
+                self.wide.push(WideFilter {
+                    at,
+                    answers: Vec::new(),
+                    stale: true,
+                    pending: NodeSet::default(),
+                });
             }
         }
     }
@@ -149,7 +156,7 @@ impl Table {
         }
     }
 
-    /// Brings the table up to date with the ledger.
+    /// Brings the table up to date with the ledger. Counts in `laid_out` if that is begun anew.
     ///
     /// # Errors
     /// [`Unready::Paused`] with everything kept that was worked out so far, or
@@ -160,13 +167,15 @@ impl Table {
         cycle: Cycle<'_>,
         budget: &mut Budget,
         timing: Timing<'_>,
+        laid_out: &mut u32,
     ) -> Result<(), Unready> {
         if self.dependencies_moved(profile, cycle, timing)? {
+            *laid_out += 1;
             *self = Table::new(profile, cycle, timing)?;
         }
         timing.turn(Point::Filter);
         self.refresh_narrow(profile, cycle, budget, timing)?;
-        self.refresh_wide(profile, cycle, budget, timing);
+        self.refresh_wide(profile, cycle, budget, timing)?;
         if !self.fit.is_empty() {
             timing.turn(Point::Score);
         }
@@ -228,8 +237,10 @@ impl Table {
         for nodes in pending.chunks(NODES_A_TURN) {
             timing.turn(Point::Filter);
             let mut n_looked = 0;
-            while n_looked < nodes.len() && budget.left() {
-                self.filter(profile, cycle, nodes[n_looked], budget, filtering);
+            while n_looked < nodes.len()
+                && budget.left()
+                && self.filter(profile, cycle, nodes[n_looked], budget, filtering)
+            {
                 filtering = filtering.unsampled();
                 n_looked += 1;
             }
@@ -257,6 +268,7 @@ impl Table {
         self.scores.grow(capacity);
     }
 
+    /// Returns false if a search on the node has to go on at the next poll.
     fn filter(
         &mut self,
         profile: &Profile,
@@ -264,12 +276,13 @@ impl Table {
         node: NodeIdx,
         budget: &mut Budget,
         timing: Timing<'_>,
-    ) {
+    ) -> bool {
         let answer = if cycle.cluster.nodes().node(node).is_none() {
-            NO_NODE
+            Some(NO_NODE)
         } else {
             self.narrow_answer(profile, cycle, node, budget, timing)
         };
+        let Some(answer) = answer else { return false };
         self.narrow_answers[node.at()] = answer;
         if answer == FIT {
             self.fit.insert(node);
@@ -278,6 +291,7 @@ impl Table {
         }
         self.pending.remove(node);
         self.looked.insert(node);
+        true
     }
 
     fn narrow_answer(
@@ -287,20 +301,20 @@ impl Table {
         node: NodeIdx,
         budget: &mut Budget,
         timing: Timing<'_>,
-    ) -> AnswerId {
+    ) -> Option<AnswerId> {
         if let Some(reason) = self.only.excludes(node) {
-            return self.answer_id(BY_PRE_FILTER, Verdict::Unresolvable(reason));
+            return Some(self.answer_id(BY_PRE_FILTER, Verdict::Unresolvable(reason)));
         }
         for at in 0..self.narrow.len() {
             let at = self.narrow[at];
-            budget.spend(1);
-            let ask = || filter_at(profile, at, cycle, &self.state, node);
-            let verdict = timing.call(Point::Filter, at, ask);
+            let state = &mut self.state;
+            let ask = || search_at(profile, at, cycle, state, node, budget);
+            let verdict = timing.call(Point::Filter, at, ask)?;
             if !verdict.fits() {
-                return self.answer_id(at, verdict);
+                return Some(self.answer_id(at, verdict));
             }
         }
-        FIT
+        Some(FIT)
     }
 
     fn answer_id(&mut self, at: usize, verdict: Verdict) -> AnswerId {
@@ -324,21 +338,29 @@ impl Table {
         cycle: Cycle<'_>,
         budget: &mut Budget,
         mut timing: Timing<'_>,
-    ) {
+    ) -> Result<(), Unready> {
         if self.wide.is_empty() {
-            return;
+            return Ok(());
         }
         timing.turn(Point::Filter);
-        let stale = self.wide.iter().any(|wide| wide.stale);
-        let all = || (0..self.narrow_answers.len()).map(|at| NodeIdx(at as u32)).collect();
-        let nodes: Vec<NodeIdx> = if stale { all() } else { self.looked.iter().collect() };
-        for node in nodes {
-            self.look_wide(profile, cycle, node, budget, timing);
+        for wide in &mut self.wide {
+            if std::mem::take(&mut wide.stale) {
+                wide.pending = (0..wide.answers.len()).map(|at| NodeIdx(at as u32)).collect();
+            }
+            self.looked.iter().for_each(|node| wide.pending.insert(node));
+        }
+        self.looked = NodeSet::default();
+        let nodes: NodeSet = self.wide.iter().flat_map(|wide| wide.pending.iter()).collect();
+        for node in nodes.iter() {
+            if !budget.left() || !self.look_wide(profile, cycle, node, budget, timing) {
+                return Err(Unready::Paused);
+            }
             timing = timing.unsampled();
         }
-        self.wide.iter_mut().for_each(|wide| wide.stale = false);
+        Ok(())
     }
 
+    /// Returns false if a search on the node has to go on at the next poll.
     fn look_wide(
         &mut self,
         profile: &Profile,
@@ -346,38 +368,36 @@ impl Table {
         node: NodeIdx,
         budget: &mut Budget,
         timing: Timing<'_>,
-    ) {
+    ) -> bool {
         let narrow = self.narrow_answers[node.at()];
         // Filters after the one that turned the node away are not asked.
         let end = match narrow {
-            NO_NODE => return,
+            NO_NODE => 0,
             FIT => usize::MAX,
             id => match self.answers[usize::from(id)].0 {
                 BY_PRE_FILTER => 0,
                 at => at,
             },
         };
-        let touched = self.looked.contains(node);
         let mut fits = narrow == FIT;
         for at in 0..self.wide.len() {
-            let (filter, stale) = (self.wide[at].at, self.wide[at].stale);
-            if filter >= end {
-                continue;
-            }
-            if stale || touched {
-                budget.spend(1);
-                let ask = || filter_at(profile, filter, cycle, &self.state, node);
-                let verdict = timing.call(Point::Filter, filter, ask);
+            let filter = self.wide[at].at;
+            if filter < end && self.wide[at].pending.contains(node) {
+                let state = &mut self.state;
+                let ask = || search_at(profile, filter, cycle, state, node, budget);
+                let Some(verdict) = timing.call(Point::Filter, filter, ask) else { return false };
                 let id = if verdict.fits() { FIT } else { self.answer_id(filter, verdict) };
                 self.wide[at].answers[node.at()] = id;
             }
-            fits &= self.wide[at].answers[node.at()] == FIT;
+            self.wide[at].pending.remove(node);
+            fits &= filter >= end || self.wide[at].answers[node.at()] == FIT;
         }
         if fits {
             self.fit.insert(node);
         } else {
             self.fit.remove(node);
         }
+        true
     }
 
     /// Returns the answer about `node`: that of the first filter, in the profile's order, that
@@ -430,7 +450,13 @@ impl Table {
         let wide = self.wide.len() * nodes * size_of::<AnswerId>();
         // Each answer is kept twice, with its texts: about this much.
         let answers = self.answers.len() * 256;
-        nodes * size_of::<AnswerId>() + wide + 3 * nodes / 8 + answers + self.scores.bytes() + 512
+        nodes * size_of::<AnswerId>()
+            + wide
+            + 3 * nodes / 8
+            + answers
+            + self.scores.bytes()
+            + 512
+            + self.state.n_found() * 256
     }
 }
 

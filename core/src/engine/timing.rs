@@ -205,6 +205,12 @@ impl Coded for Verdict {
     }
 }
 
+impl Coded for Option<Verdict> {
+    fn code(&self) -> Code {
+        self.as_ref().map_or(Code::Wait, Verdict::code)
+    }
+}
+
 impl Coded for PreFilterAnswer {
     fn code(&self) -> Code {
         match self {
@@ -250,6 +256,7 @@ impl Coded for PostFilterAnswer {
     fn code(&self) -> Code {
         match self {
             PostFilterAnswer::Evict { .. } => Code::Success,
+            PostFilterAnswer::Write(..) => Code::Unschedulable,
             PostFilterAnswer::Unschedulable(_) => Code::Unschedulable,
             PostFilterAnswer::Unresolvable(_) => Code::UnschedulableAndUnresolvable,
         }

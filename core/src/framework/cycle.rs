@@ -3,8 +3,10 @@
 use std::any::Any;
 use std::collections::BTreeMap;
 
-use crate::snapshot::Cluster;
+use crate::snapshot::{Cluster, NodeIdx};
 use crate::types::Pod;
+
+use super::work::Kept;
 
 /// One pod looked at against one state of the ledger.
 #[derive(Clone, Copy)]
@@ -19,7 +21,9 @@ pub struct Cycle<'a> {
 /// on the pod's class and on the indexes that the plugin's [`Reads`](super::Reads) names.
 #[derive(Default)]
 pub struct CycleState {
-    kept: BTreeMap<&'static str, Box<dyn Any + Send + Sync>>,
+    kept: BTreeMap<&'static str, Kept>,
+    /// What searches left on nodes.
+    found: BTreeMap<(&'static str, NodeIdx), Kept>,
 }
 
 impl CycleState {
@@ -30,6 +34,26 @@ impl CycleState {
     /// Returns what `plugin` kept, `None` if it kept nothing or something of another type.
     pub fn kept<T: Any>(&self, plugin: &'static str) -> Option<&T> {
         self.kept.get(plugin)?.downcast_ref()
+    }
+
+    /// Returns what the last search of `plugin` on `node` kept, `None` if it kept nothing or
+    /// something of another type.
+    pub fn found<T: Any>(&self, plugin: &'static str, node: NodeIdx) -> Option<&T> {
+        self.found.get(&(plugin, node))?.downcast_ref()
+    }
+
+    pub(crate) fn take_found(&mut self, plugin: &'static str, node: NodeIdx) -> Option<Kept> {
+        self.found.remove(&(plugin, node))
+    }
+
+    pub(crate) fn put_found(&mut self, plugin: &'static str, node: NodeIdx, kept: Option<Kept>) {
+        if let Some(kept) = kept {
+            self.found.insert((plugin, node), kept);
+        }
+    }
+
+    pub(crate) fn n_found(&self) -> usize {
+        self.found.len()
     }
 }
 

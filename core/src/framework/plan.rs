@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::snapshot::Cluster;
+use crate::types::claim::{Allocation, ClaimRef};
 use crate::types::{Condition, PodRef, PodUid, Text, Timestamp, Value};
 
 /// One operation on the API server. It leaves nothing open, so carrying it out twice is harmless.
@@ -39,6 +40,14 @@ pub enum Op {
     DeletePod {
         pod: PodRef,
     },
+    /// Writes to a resource claim, or reads it. It carries the version that the ledger has of the
+    /// claim, so that a request which comes late finds the claim changed and does nothing. Plugins
+    /// leave the version 0: the engine fills it in when it sends the write.
+    Claim {
+        claim: ClaimRef,
+        resource_version: u64,
+        write: ClaimWrite,
+    },
     /// Creates an object of another kind. With `generate_name` the server chooses the name.
     Create {
         kind: Text,
@@ -63,6 +72,20 @@ pub enum Op {
     },
 }
 
+/// What is done to a resource claim.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ClaimWrite {
+    /// GET, without a resourceVersion.
+    Read,
+    /// PATCH `metadata.finalizers` so that an allocated claim can't vanish: to this list, filled
+    /// in by the engine.
+    Protect { finalizers: Vec<Text> },
+    /// PATCH the status: what is allocated, unless it is there already, and that the pod has it.
+    Allocate { allocation: Option<Arc<Allocation>>, pod: PodRef },
+    /// PATCH the status: the pod doesn't have it any more, and with `deallocate` nobody does.
+    Release { pod: PodUid, deallocate: bool },
+}
+
 /// A name, or that which an earlier write of the same plan brought back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NameOf {
@@ -72,13 +95,32 @@ pub enum NameOf {
 }
 
 /// A write as a plugin asks for it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct WriteDraft {
     /// Unique in the plan; later writes name it in [`NameOf::FromWrite`].
     pub label: Text,
     pub op: Op,
     /// What takes it back if a later write of the plan fails.
     pub undo: Option<Op>,
+    /// How to find out whether it was done. Without, a write whose answer is lost has failed, and
+    /// is taken back.
+    pub read_back: Option<ReadBack>,
+}
+
+/// How a write whose answer was lost, or that found another version, is settled: the object is
+/// read into the ledger, which then tells.
+#[derive(Clone, Debug)]
+pub struct ReadBack {
+    pub read: Op,
+    /// Reached: it was done. Waiting: it was not, and is sent again. Failed: it can't be any more.
+    pub done: Arc<dyn LedgerCondition>,
+}
+
+impl WriteDraft {
+    /// A write that is taken back by nothing, and has failed if its answer is lost.
+    pub fn plain(label: impl Into<Text>, op: Op) -> WriteDraft {
+        WriteDraft { label: label.into(), op, undo: None, read_back: None }
+    }
 }
 
 /// A step of a plan: writes that may go out together, or a wait.

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use crate::snapshot::{Cluster, CountQuery, IndexRef, NodeIdx, Overlay};
+use crate::types::claim::DeviceDemand;
 use crate::types::{Pod, PodUid, Text, Timestamp};
 
 use super::args::Args;
@@ -15,6 +16,7 @@ use super::plan::{StageDraft, WriteDraft};
 use super::verdict::{
     Gate, PermitAnswer, PostFilterAnswer, PreFilterAnswer, PreScoreAnswer, Reason, Verdict,
 };
+use super::work::Work;
 
 /// Decides whether a pod may enter the queue.
 pub trait PreEnqueue: Send + Sync {
@@ -57,6 +59,10 @@ pub struct ClassPart {
     pub queries: Vec<CountQuery>,
     pub texts: Vec<Text>,
     pub numbers: Vec<i64>,
+    /// Device selectors that the plugin will ask about; they are declared before the cycle.
+    pub selectors: Vec<Text>,
+    /// Demands for devices, by content.
+    pub demands: Vec<Arc<DeviceDemand>>,
 }
 
 /// Tells what of a pod besides [`Pod::spec`] a plugin's answers depend on (labels through
@@ -89,6 +95,19 @@ pub trait PreFilter: Send + Sync {
 /// Says whether the pod fits on a node.
 pub trait Filter: Send + Sync {
     fn filter(&self, cycle: Cycle<'_>, state: &CycleState, node: NodeIdx) -> Verdict;
+
+    /// As [`Filter::filter`], for answers that may take long: `None` if `work` has no steps left,
+    /// with what is needed to go on kept there. Called again on the same node, it may find the
+    /// ledger changed.
+    fn search(
+        &self,
+        cycle: Cycle<'_>,
+        state: &CycleState,
+        node: NodeIdx,
+        _work: &mut Work,
+    ) -> Option<Verdict> {
+        Some(self.filter(cycle, state, node))
+    }
 
     fn reads(&self, _cycle: Cycle<'_>) -> Reads {
         Reads::NODE
@@ -213,7 +232,13 @@ pub trait Score: Send + Sync {
 /// Takes what the pod needs on the chosen node. What it does to the overlay is rolled back with
 /// the placement.
 pub trait Reserve: Send + Sync {
-    fn reserve(&self, pod: &Pod, overlay: &mut Overlay<'_>, node: NodeIdx) -> Result<(), Reason>;
+    fn reserve(
+        &self,
+        pod: &Pod,
+        overlay: &mut Overlay<'_>,
+        state: &CycleState,
+        node: NodeIdx,
+    ) -> Result<(), Reason>;
 }
 
 /// The last word before the plan is made.

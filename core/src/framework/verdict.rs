@@ -5,6 +5,8 @@ use std::sync::Arc;
 use crate::snapshot::NodeIdx;
 use crate::types::{PodUid, Text, Timestamp};
 
+use super::plan::Op;
+
 /// Why something does not fit, in kube-scheduler's words; one text per thing that is missing.
 ///
 /// Cheap to clone: a plugin that turns away thousands of nodes makes it once.
@@ -102,10 +104,12 @@ pub enum Gate {
 }
 
 /// PostFilter's answer: how room could be made.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum PostFilterAnswer {
     /// With these pods gone the pod fits on `node`.
     Evict { node: NodeIdx, victims: Vec<PodUid> },
+    /// Nobody needs to go: these writes make room. The text goes after the message.
+    Write(Vec<Op>, Text),
     /// Another PostFilter plugin may know better. The text goes after the message.
     Unschedulable(Text),
     /// Nothing helps.

@@ -8,6 +8,7 @@ use crate::types::{Pod, PodUid, Text};
 
 use super::changes::Version;
 use super::counts::{CountColumn, CountQuery, Counts};
+use super::devices::Devices;
 use super::event::Change;
 use super::gone::Gone;
 use super::images::Images;
@@ -27,6 +28,10 @@ pub enum IndexRef {
     ClaimUsers,
     /// Services and controllers with selectors.
     SelectorOwners,
+    /// Pools of devices that aren't bound to single nodes.
+    WideDevices,
+    /// Device classes and taint rules.
+    DeviceClasses,
     Counts(CountQuery),
 }
 
@@ -37,6 +42,7 @@ pub struct Cluster {
     pub(super) counts: Counts,
     pub(super) images: Images,
     pub(super) storage: Storage,
+    pub(super) devices: Devices,
     pub(super) namespaces: BTreeMap<Text, Namespace>,
     /// By namespace first, so that a namespace is one range.
     pub(super) owners: BTreeMap<(Text, SelectorKind, Text), PodSelectorOwner>,
@@ -59,6 +65,7 @@ impl Default for Cluster {
             counts: Counts::default(),
             images: Images::default(),
             storage: Storage::default(),
+            devices: Devices::default(),
             namespaces: BTreeMap::new(),
             owners: BTreeMap::new(),
             owners_version: Version::default(),
@@ -83,6 +90,10 @@ impl Cluster {
 
     pub fn storage(&self) -> &Storage {
         &self.storage
+    }
+
+    pub fn devices(&self) -> &Devices {
+        &self.devices
     }
 
     pub fn pod(&self, uid: &PodUid) -> Option<&PodRecord> {
@@ -157,6 +168,8 @@ impl Cluster {
             IndexRef::Storage => self.storage.version(),
             IndexRef::ClaimUsers => self.storage.users_version(),
             IndexRef::SelectorOwners => self.owners_version,
+            IndexRef::WideDevices => self.devices.wide_version(),
+            IndexRef::DeviceClasses => self.devices.classes_version(),
             IndexRef::Counts(query) => {
                 self.counts.column(query).map_or(Version::default(), CountColumn::version)
             }

@@ -2,16 +2,18 @@
 
 use std::sync::Arc;
 
+use crate::types::claim::{ClaimKey, ResourceClaim};
 use crate::types::volume::{
     CsiNode, PersistentVolume, PersistentVolumeClaim, StorageClass, VolumeAttachment,
 };
 use crate::types::workload::{Namespace, PodSelectorOwner, SelectorKind};
-use crate::types::{Node, Pod, PodUid, Text};
+use crate::types::{DeviceClass, DeviceTaintRule, Node, Pod, PodUid, ResourceSlice, Text};
 
+use super::devices::claims::Conflict;
 use super::nodes::NodeIdx;
 
 /// A fact about the cluster. Applying one twice, or one older than what is known, changes nothing.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum ClusterEvent {
     NodeApplied(Node),
     /// With a UID, a node of that name with another one stays: the event is late or repeated.
@@ -54,6 +56,31 @@ pub enum ClusterEvent {
     AttachmentApplied(VolumeAttachment),
     AttachmentDeleted {
         name: Text,
+    },
+    Devices(DeviceEvent),
+}
+
+/// A fact about devices (resource.k8s.io).
+#[derive(Clone, Debug, PartialEq)]
+pub enum DeviceEvent {
+    SliceApplied(Box<ResourceSlice>),
+    /// As for nodes, with a UID only that very slice is meant.
+    SliceDeleted {
+        name: Text,
+        uid: Text,
+    },
+    ClassApplied(Box<DeviceClass>),
+    ClassDeleted {
+        name: Text,
+    },
+    TaintRuleApplied(Box<DeviceTaintRule>),
+    TaintRuleDeleted {
+        name: Text,
+    },
+    ClaimApplied(Box<ResourceClaim>),
+    ClaimDeleted {
+        key: ClaimKey,
+        uid: Text,
     },
 }
 
@@ -103,6 +130,8 @@ pub struct PodAspects {
     /// Anything else of its spec, or whether it can be understood.
     pub spec: bool,
     pub terminating: bool,
+    /// Claims were made from its templates.
+    pub claims: bool,
 }
 
 impl PodAspects {
@@ -118,6 +147,7 @@ impl PodAspects {
                 || old.priority != new.priority
                 || old.problem != new.problem,
             terminating: old.terminating != new.terminating,
+            claims: old.claim_statuses != new.claim_statuses,
         }
     }
 
@@ -183,4 +213,28 @@ pub enum Change {
         name: Text,
     },
     SelectorOwnerChanged,
+    Devices(DeviceChange),
+}
+
+/// What an event about devices changed.
+#[derive(Clone, Debug)]
+pub enum DeviceChange {
+    Slice,
+    SliceGone,
+    Class,
+    ClassGone,
+    TaintRule,
+    Claim {
+        key: ClaimKey,
+        added: bool,
+        /// Its devices are free again.
+        deallocated: bool,
+        /// Its allocation, reservations or device conditions differ.
+        status: bool,
+    },
+    ClaimGone {
+        key: ClaimKey,
+    },
+    /// Somebody has granted a device twice.
+    Conflict(Box<Conflict>),
 }

@@ -44,6 +44,7 @@ impl Cluster {
                     None => Vec::new(),
                 }
             }
+            ClusterEvent::Devices(event) => self.fold_devices(event),
             storage => self.fold_storage(storage),
         }
     }
@@ -104,7 +105,8 @@ impl Cluster {
             | ClusterEvent::NamespaceApplied(_)
             | ClusterEvent::NamespaceDeleted { .. }
             | ClusterEvent::SelectorOwnerApplied(_)
-            | ClusterEvent::SelectorOwnerDeleted { .. } => return Vec::new(),
+            | ClusterEvent::SelectorOwnerDeleted { .. }
+            | ClusterEvent::Devices(_) => return Vec::new(),
         };
         let change = match change {
             Stored::Same => return Vec::new(),

@@ -7,7 +7,9 @@ use crate::types::Pod;
 use crate::types::workload::SelectorKind;
 
 use super::cluster::Cluster;
-use super::event::{Change, ClusterEvent, NodeAspects, PodAspects, StorageKind};
+use super::event::{
+    Change, ClusterEvent, DeviceChange, DeviceEvent, NodeAspects, PodAspects, StorageKind,
+};
 
 impl ClusterEvent {
     /// Returns what the event is to a ledger that has not folded it yet. An update is told without
@@ -35,6 +37,7 @@ impl ClusterEvent {
             ClusterEvent::NamespaceDeleted { .. } => "NamespaceDelete",
             ClusterEvent::SelectorOwnerApplied(owner) => owner_label(owner.kind).0,
             ClusterEvent::SelectorOwnerDeleted { kind, .. } => owner_label(*kind).1,
+            ClusterEvent::Devices(event) => device_event(event, cluster),
             storage => storage.storage_label(cluster),
         }
     }
@@ -123,6 +126,7 @@ impl Change {
             Change::StorageDeleted { kind } => storage_label(*kind).2,
             Change::NamespaceChanged { .. } => "NamespaceUpdate",
             Change::SelectorOwnerChanged => "ServiceUpdate",
+            Change::Devices(change) => device_change(change),
         }
     }
 }
@@ -182,5 +186,42 @@ fn storage_label(kind: StorageKind) -> (&'static str, &'static str, &'static str
             "storage.k8s.io/VolumeAttachmentUpdate",
             "storage.k8s.io/VolumeAttachmentDelete",
         ),
+    }
+}
+
+fn device_event(event: &DeviceEvent, cluster: &Cluster) -> &'static str {
+    let devices = cluster.devices();
+    match event {
+        DeviceEvent::SliceApplied(slice) => {
+            let known = devices.slice_named(&slice.name).is_some();
+            put(known, "ResourceSliceAdd", "ResourceSliceUpdate")
+        }
+        DeviceEvent::SliceDeleted { .. } => "ResourceSliceDelete",
+        DeviceEvent::ClassApplied(class) => {
+            let known = devices.class(&class.name).is_some();
+            put(known, "DeviceClassAdd", "DeviceClassUpdate")
+        }
+        DeviceEvent::ClassDeleted { .. } => "DeviceClassDelete",
+        // Upstream's tracker tells of them as updates of slices.
+        DeviceEvent::TaintRuleApplied(_) | DeviceEvent::TaintRuleDeleted { .. } => {
+            "ResourceSliceUpdate"
+        }
+        DeviceEvent::ClaimApplied(claim) => {
+            let known = devices.claim(&claim.key).is_some();
+            put(known, "ResourceClaimAdd", "ResourceClaimUpdate")
+        }
+        DeviceEvent::ClaimDeleted { .. } => "ResourceClaimDelete",
+    }
+}
+
+fn device_change(change: &DeviceChange) -> &'static str {
+    match change {
+        DeviceChange::Slice | DeviceChange::TaintRule => "ResourceSliceUpdate",
+        DeviceChange::SliceGone => "ResourceSliceDelete",
+        DeviceChange::Class => "DeviceClassUpdate",
+        DeviceChange::ClassGone => "DeviceClassDelete",
+        DeviceChange::Claim { added: true, .. } => "ResourceClaimAdd",
+        DeviceChange::Claim { .. } | DeviceChange::Conflict(_) => "ResourceClaimUpdate",
+        DeviceChange::ClaimGone { .. } => "ResourceClaimDelete",
     }
 }

@@ -1,9 +1,13 @@
 //! What-if changes of the ledger: an undo log, so that cost follows the change, not the cluster.
 
+use std::sync::Arc;
+
+use crate::types::claim::{Allocation, ClaimKey, ResourceClaim};
 use crate::types::{Pod, PodUid};
 
 use super::changes::Version;
 use super::cluster::Cluster;
+use super::devices::folding::MovedVersions;
 use super::nodes::NodeIdx;
 use super::pods::Place;
 
@@ -18,10 +22,24 @@ pub struct Overlay<'a> {
     log: Vec<Undo>,
 }
 
+/// What of a planned claim must be done again after a rollback.
+type PlannedAgain = (ClaimKey, Option<Arc<ResourceClaim>>, Arc<Allocation>, PodUid);
+
 /// One change, with the node's version before it.
 enum Undo {
     Assumed { uid: PodUid, node: NodeIdx, version: Version },
     Evicted { pod: Box<Pod>, place: Place, node: NodeIdx, version: Version },
+    PlannedClaim(Box<PlannedClaim>),
+}
+
+struct PlannedClaim {
+    key: ClaimKey,
+    /// The claim itself, if the plan will make it.
+    new: Option<Arc<ResourceClaim>>,
+    allocation: Arc<Allocation>,
+    pod: PodUid,
+    version: Version,
+    moved: MovedVersions,
 }
 
 impl<'a> Overlay<'a> {
@@ -62,6 +80,50 @@ impl<'a> Overlay<'a> {
         true
     }
 
+    /// Holds what `allocation` grants for a claim of `pod` that has no allocation, or joins one
+    /// that is planned and grants the same. Returns false, changing nothing, if there is no such
+    /// claim, or if it has another allocation.
+    pub fn plan_claim(
+        &mut self,
+        key: &ClaimKey,
+        allocation: &Arc<Allocation>,
+        pod: &PodUid,
+    ) -> bool {
+        let Some(noted) = self.cluster.plan_claim(key, allocation, pod) else { return false };
+        let Some((version, moved)) = noted else { return true };
+        self.log.push(Undo::PlannedClaim(Box::new(PlannedClaim {
+            key: key.clone(),
+            new: None,
+            allocation: allocation.clone(),
+            pod: pod.clone(),
+            version,
+            moved,
+        })));
+        true
+    }
+
+    /// As [`Overlay::plan_claim`], for a claim that the plan will make. Returns false, changing
+    /// nothing, if there is a claim of that name.
+    pub fn plan_new_claim(
+        &mut self,
+        claim: &Arc<ResourceClaim>,
+        allocation: &Arc<Allocation>,
+        pod: &PodUid,
+    ) -> bool {
+        let Some((version, moved)) = self.cluster.plan_new_claim(claim, allocation, pod) else {
+            return false;
+        };
+        self.log.push(Undo::PlannedClaim(Box::new(PlannedClaim {
+            key: claim.key.clone(),
+            new: Some(claim.clone()),
+            allocation: allocation.clone(),
+            pod: pod.clone(),
+            version,
+            moved,
+        })));
+        true
+    }
+
     pub fn checkpoint(&self) -> Mark {
         Mark(self.log.len())
     }
@@ -88,6 +150,10 @@ impl<'a> Overlay<'a> {
                 self.cluster.occupy(&pod, node);
                 self.cluster.nodes_mut().restore_version(node, version);
             }
+            Undo::PlannedClaim(planned) => {
+                let PlannedClaim { key, pod, version, moved, .. } = *planned;
+                self.cluster.undo_plan_claim(&key, &pod, version, &moved);
+            }
         }
     }
 
@@ -96,11 +162,17 @@ impl<'a> Overlay<'a> {
     pub fn commit(mut self) -> Vec<(PodUid, NodeIdx)> {
         let placements: Vec<(PodUid, NodeIdx)> =
             self.log.iter().filter_map(Undo::placement).collect();
-        let evicted = self.log.len() != placements.len();
-        if evicted {
+        if self.log.iter().any(|undo| matches!(undo, Undo::Evicted { .. })) {
+            let claims: Vec<_> = self.log.iter().filter_map(Undo::planned_claim).collect();
             self.rollback(Mark(0));
             for (uid, node) in &placements {
                 self.assume(uid, *node);
+            }
+            for (key, new, allocation, pod) in &claims {
+                match new {
+                    Some(claim) => self.plan_new_claim(claim, allocation, pod),
+                    None => self.plan_claim(key, allocation, pod),
+                };
             }
         }
         self.log.clear();
@@ -118,7 +190,17 @@ impl Undo {
     fn placement(&self) -> Option<(PodUid, NodeIdx)> {
         match self {
             Undo::Assumed { uid, node, .. } => Some((uid.clone(), *node)),
-            Undo::Evicted { .. } => None,
+            Undo::Evicted { .. } | Undo::PlannedClaim(_) => None,
+        }
+    }
+
+    fn planned_claim(&self) -> Option<PlannedAgain> {
+        match self {
+            Undo::PlannedClaim(planned) => {
+                let PlannedClaim { key, new, allocation, pod, .. } = &**planned;
+                Some((key.clone(), new.clone(), allocation.clone(), pod.clone()))
+            }
+            Undo::Assumed { .. } | Undo::Evicted { .. } => None,
         }
     }
 }

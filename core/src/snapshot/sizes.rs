@@ -25,14 +25,20 @@ pub struct LedgerSizes {
     pub storage_classes: usize,
     pub csi_nodes: usize,
     pub attachments: usize,
+    pub resource_slices: usize,
+    /// In all slices together.
+    pub devices: usize,
+    pub resource_claims: usize,
+    pub device_classes: usize,
 }
 
 impl Cluster {
-    /// Counts what is known. Cost: O(nodes + services and controllers).
+    /// Counts what is known. Cost: O(nodes + services and controllers + resource slices).
     pub fn sizes(&self) -> LedgerSizes {
         let slots = self.nodes.slots();
         let services = self.owners.keys().filter(|(_, kind, _)| *kind == SelectorKind::Service);
         let services = services.count();
+        let (resource_slices, devices, resource_claims, device_classes) = self.devices.sizes();
         LedgerSizes {
             nodes: self.nodes.len(),
             pods: self.pods.len(),
@@ -47,6 +53,10 @@ impl Cluster {
             storage_classes: self.storage.classes.len(),
             csi_nodes: self.storage.csi_nodes.len(),
             attachments: self.storage.attachments.len(),
+            resource_slices,
+            devices,
+            resource_claims,
+            device_classes,
         }
     }
 

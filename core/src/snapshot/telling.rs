@@ -3,7 +3,7 @@
 use crate::types::Text;
 
 use super::cluster::Cluster;
-use super::event::ClusterEvent;
+use super::event::{ClusterEvent, DeviceEvent};
 use super::nodes::{Nodes, ResourceId};
 
 impl Cluster {
@@ -19,7 +19,19 @@ impl Cluster {
         let attachments =
             storage.attachments.values().cloned().map(ClusterEvent::AttachmentApplied);
         let workload = namespaces.chain(owners);
-        workload.chain(claims).chain(volumes).chain(classes).chain(csi_nodes).chain(attachments)
+        let storage = claims.chain(volumes).chain(classes).chain(csi_nodes).chain(attachments);
+        workload.chain(storage).chain(self.device_facts().map(ClusterEvent::Devices))
+    }
+
+    fn device_facts(&self) -> impl Iterator<Item = DeviceEvent> + '_ {
+        let devices = &self.devices;
+        let slices = devices.slices().map(|slice| DeviceEvent::SliceApplied(slice.clone().into()));
+        let classes =
+            devices.classes().map(|class| DeviceEvent::ClassApplied(class.clone().into()));
+        let rules = devices.rules().map(|rule| DeviceEvent::TaintRuleApplied(rule.clone().into()));
+        let claims = devices.claims();
+        let claims = claims.map(|record| DeviceEvent::ClaimApplied((*record.claim).clone().into()));
+        classes.chain(rules).chain(slices).chain(claims)
     }
 }
 

@@ -1,14 +1,15 @@
-//! Statements about storage, namespaces and selector owners; `-kind name` deletes.
+//! Statements about storage, namespaces and selector owners, and which file has those about
+//! devices; `-kind name` deletes.
 
-use crate::snapshot::ClusterEvent;
+use crate::snapshot::{ClusterEvent, DeviceEvent};
 use crate::types::volume::{
     CsiNode, PersistentVolume, PersistentVolumeClaim, StorageClass, VolumeAttachment,
 };
 use crate::types::workload::{Namespace, PodSelectorOwner, SelectorKind};
 use crate::types::{Labels, Text};
 
-use super::selectors;
 use super::words::{self, Key, Line};
+use super::{claims, devices, selectors};
 
 /// Reads a statement about anything but nodes and pods.
 pub fn read(line: &Line) -> Result<ClusterEvent, String> {
@@ -27,11 +28,29 @@ pub fn read(line: &Line) -> Result<ClusterEvent, String> {
         "-attachment" => ClusterEvent::AttachmentDeleted { name },
         "namespace" => ClusterEvent::NamespaceApplied(namespace_object(line)?),
         "-namespace" => ClusterEvent::NamespaceDeleted { name },
+        "slice" | "-slice" | "deviceclass" | "-deviceclass" | "taintrule" | "-taintrule"
+        | "claim" | "-claim" => ClusterEvent::Devices(of_devices(line)?),
         kind => match (kind.strip_prefix('-'), owner_kind(kind.trim_start_matches('-'))) {
             (None, Some(kind)) => ClusterEvent::SelectorOwnerApplied(owner(line, kind, namespace)?),
             (Some(_), Some(kind)) => ClusterEvent::SelectorOwnerDeleted { kind, namespace, name },
             (_, None) => return Err(format!("unknown statement {kind:?}")),
         },
+    })
+}
+
+/// A deletion means whichever object has the name, or with `uid=` that one only.
+fn of_devices(line: &Line) -> Result<DeviceEvent, String> {
+    let name = line.name.clone();
+    let uid = Text::from(line.value("uid").unwrap_or_default());
+    Ok(match line.kind.as_str() {
+        "slice" => DeviceEvent::SliceApplied(Box::new(devices::slice(line)?)),
+        "-slice" => DeviceEvent::SliceDeleted { name, uid },
+        "deviceclass" => DeviceEvent::ClassApplied(Box::new(devices::class(line)?)),
+        "-deviceclass" => DeviceEvent::ClassDeleted { name },
+        "taintrule" => DeviceEvent::TaintRuleApplied(Box::new(devices::rule(line)?)),
+        "-taintrule" => DeviceEvent::TaintRuleDeleted { name },
+        "claim" => DeviceEvent::ClaimApplied(Box::new(claims::read(line)?)),
+        _ => DeviceEvent::ClaimDeleted { key: claims::key(line), uid },
     })
 }
 

@@ -1,13 +1,16 @@
 //! `pod` statements. A pod without `on=` is pending: the runner asks the plugin about it.
+//!
+//! Containers are called c0, c1, … in the order of init containers, the line's own, the others.
 
 use std::sync::Arc;
 
 use crate::types::pod::PodSpec;
 use crate::types::requests::PodContainers;
+use crate::types::resources::may_be_devices;
 use crate::types::{
-    ContainerRequests, HostPort, ImageId, Labels, Owner, Phase, Pod, PodAffinityTerm, PodClaim,
-    PodUid, PreemptionPolicy, PreferredTerm, Protocol, SpreadConstraint, Text, Timestamp,
-    VolumeSource,
+    ContainerExtended, ContainerRequests, ExtendedAmount, HostPort, ImageId, Labels, Owner, Phase,
+    Pod, PodAffinityTerm, PodClaim, PodUid, PreemptionPolicy, PreferredTerm, Protocol,
+    SpreadConstraint, Text, Timestamp, VolumeSource,
 };
 
 use super::selectors;
@@ -146,6 +149,10 @@ const KEYS: &[Key<Draft>] = &[
     }),
     ("claims", "resource claims: name=claim", |d, v| claims(d, v, false)),
     ("templates", "resource claims from templates: name=template", |d, v| claims(d, v, true)),
+    ("made", "what was made of them: name=claim, or name if none is needed", |d, v| {
+        let made = |(name, claim): (Text, Text)| (name, (!claim.is_empty()).then_some(claim));
+        set(&mut d.pod.claim_statuses, words::pairs(v).into_iter().map(made).collect())
+    }),
 ];
 
 /// Reads a pod. Keys that the table lacks are requests of its first container.
@@ -161,9 +168,33 @@ pub fn read(line: &Line, created: Timestamp) -> Result<Pod, String> {
     let Draft { mut pod, mut spec, mut containers, first } = draft;
     containers.main.insert(0, first);
     spec.requests = containers.requests();
+    spec.extended = extended(&containers);
     pod.usage = Arc::new(spec.requests.clone());
     pod.spec = Arc::new(spec);
     Ok(pod)
+}
+
+/// Returns the containers that ask for resources which a device class may back.
+fn extended(containers: &PodContainers) -> Vec<ContainerExtended> {
+    let init = containers.init.iter().map(|own| (own, !own.sidecar));
+    let all = init.chain(containers.main.iter().map(|own| (own, false)));
+    let asking = all.zip(0..).map(|((own, ends), index)| {
+        let container = format!("c{index}").into();
+        ContainerExtended { container, index, ends, resources: extended_amounts(own) }
+    });
+    asking.filter(|own| !own.resources.is_empty()).collect()
+}
+
+fn extended_amounts(own: &ContainerRequests) -> Vec<ExtendedAmount> {
+    let mut amounts: Vec<(&str, i64)> = own.requests.iter().collect();
+    amounts.sort();
+    let devices = amounts.into_iter().zip(0..).filter(|((name, _), _)| may_be_devices(name));
+    let entry = |((name, amount), index): ((&str, i64), u32)| ExtendedAmount {
+        resource: name.into(),
+        amount,
+        index,
+    };
+    devices.map(entry).collect()
 }
 
 /// Returns the UID of a pod: its name, with the namespace before it unless that is `default`.

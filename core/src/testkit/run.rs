@@ -4,22 +4,28 @@
 //! verdict with raw score and normalised score, or what the later points say. After that one line
 //! a change and pod with the queueing hint. A hint that sleeps through a change which made the pod
 //! fit is answered with `MISSED`, which no case may expect.
+//!
+//! `plan x on=a` lets the plugin place the pod there: what it reserves stays held and is on its way
+//! to the API server, as while an attempt's writes are under way. `-plan x` takes that back.
 
 mod look;
 mod show;
+mod steps;
 
 use std::fmt::Write;
+use std::sync::Arc;
 
 use crate::framework::{
     Args, Gate, Hint, HintContext, PluginDef, Points, PostFilterAnswer, Ranked, Registry,
 };
-use crate::snapshot::{Change, Cluster, Overlay, Place};
+use crate::snapshot::{Change, Cluster, NodeIdx, Overlay, Place, SelectorCompiler};
 use crate::types::{Pod, PodUid, Text};
 
 use super::case::{Case, CaseFile};
 use super::literal;
 
 use look::Look;
+use steps::Step;
 
 /// A plugin with what it registered.
 pub struct Built {
@@ -43,11 +49,16 @@ pub fn build(def: &PluginDef, args: &str) -> Result<Built, String> {
     Err(errors.iter().map(|error| format!("{error}\n")).collect())
 }
 
-/// Returns what the file's plugin answers to `case`.
+/// Returns what the file's plugin answers to `case`. `selectors` understands device selectors.
 ///
 /// # Errors
 /// What of the case can't be read.
-pub fn run(registry: Registry, file: &CaseFile, case: &Case) -> Result<String, String> {
+pub fn run(
+    registry: Registry,
+    selectors: Arc<dyn SelectorCompiler>,
+    file: &CaseFile,
+    case: &Case,
+) -> Result<String, String> {
     let find = |name: &str| registry.find(name).ok_or_else(|| format!("no plugin {name:?}"));
     let subject = match build(find(&file.plugin)?, &case.args) {
         Ok(built) => built,
@@ -57,14 +68,18 @@ pub fn run(registry: Registry, file: &CaseFile, case: &Case) -> Result<String, S
     for name in &case.with {
         plugins.push(build(find(name)?, "")?);
     }
-    let cluster = super::cluster(&case.cluster)?;
+    let mut cluster = Cluster::default();
+    cluster.set_selector_compiler(selectors);
     let mut scene = Scene { cluster, plugins, text: String::new() };
+    for step in steps::read(&case.cluster)? {
+        scene.take(step)?;
+    }
     for pod in scene.pending() {
         scene.answer(&pod);
     }
     scene.order();
-    for event in super::parse(&case.changes)? {
-        scene.change(event);
+    for step in steps::read(&case.changes)? {
+        scene.change(step)?;
     }
     Ok(scene.text)
 }
@@ -95,8 +110,10 @@ impl Scene {
     fn declare(&mut self, pod: &Pod) {
         for at in 0..self.plugins.len() {
             let Some(classify) = self.plugins[at].points.classify.clone() else { continue };
-            for query in classify.class_part(pod, &self.cluster).queries {
-                self.cluster.declare(&query);
+            let part = classify.class_part(pod, &self.cluster);
+            part.queries.iter().for_each(|query| self.cluster.declare(query));
+            for selector in &part.selectors {
+                self.cluster.declare_selector(selector, &mut |_| true);
             }
         }
     }
@@ -113,7 +130,7 @@ impl Scene {
                 }
             }
         }
-        let look = Look::new(&self.plugins, &self.cluster, pod);
+        let mut look = Look::new(&self.plugins, &self.cluster, pod);
         if let Some(line) = show::pre_filter(&look.answer, &self.cluster) {
             self.say(format!("{name}: prefilter {line}"));
         }
@@ -126,41 +143,21 @@ impl Scene {
         }
         if look.fits_somewhere() {
             self.placed(pod, &look);
-        } else {
+        } else if !look.broken() {
             self.nowhere(pod, &look);
         }
     }
 
-    /// The points after a node is chosen, for each node that fits.
+    /// The points after a node is chosen, for each node that fits, as an attempt goes through them:
+    /// each sees what the one before has taken.
     fn placed(&mut self, pod: &Pod, look: &Look) {
         for node in look.feasible().iter() {
             let on = format!("{} on {}", pod.uid, self.cluster.nodes().slot(node).name);
-            if let Some(plugin) = self.subject().reserve.clone() {
-                let mut overlay = Overlay::new(&mut self.cluster);
-                overlay.assume(&pod.uid, node);
-                let answer = plugin.reserve(pod, &mut overlay, node);
-                drop(overlay);
-                match answer {
-                    Ok(()) => self.say(format!("{on}: reserved")),
-                    Err(reason) => {
-                        self.say(format!("{on}: not reserved: {}", show::texts(&reason)))
-                    }
-                }
-            }
-            if let Some(plugin) = self.subject().permit.clone() {
-                let answer = plugin.permit(pod, &self.cluster, node, pod.created);
-                self.say(format!("{on}: permit {answer:?}"));
-            }
-            if let Some(plugin) = self.subject().pre_bind.clone() {
-                for stage in plugin.pre_bind(pod, &self.cluster, node, pod.created) {
-                    self.say(format!("{on}: before bind {stage:?}"));
-                }
-            }
-            if let Some(plugin) = self.subject().bind.clone()
-                && let Some(write) = plugin.bind(pod, &self.cluster, node)
-            {
-                self.say(format!("{on}: write {} {}", write.label, show::op(&write.op)));
-            }
+            let mut overlay = Overlay::new(&mut self.cluster);
+            overlay.assume(&pod.uid, node);
+            let lines = after_choice(&self.plugins[0].points, &mut overlay, pod, look, node);
+            drop(overlay);
+            lines.iter().for_each(|line| self.say(format!("{on}: {line}")));
         }
     }
 
@@ -181,6 +178,10 @@ impl Scene {
                     let node = &self.cluster.nodes().slot(node).name;
                     let victims: Vec<&str> = victims.iter().map(|v| v.0.as_str()).collect();
                     format!("evict {} from {node}", victims.join(" "))
+                }
+                PostFilterAnswer::Write(ops, text) => {
+                    let ops: Vec<String> = ops.iter().map(show::op).collect();
+                    format!("{}: {text}", ops.join("; "))
                 }
                 PostFilterAnswer::Unschedulable(text) => format!("unschedulable: {text}"),
                 PostFilterAnswer::Unresolvable(text) => format!("unresolvable: {text}"),
@@ -215,8 +216,8 @@ impl Scene {
         self.say(format!("order: {}", names.join(" ")));
     }
 
-    /// Folds one event and shows the hint of each pod that waited before it.
-    fn change(&mut self, event: crate::snapshot::ClusterEvent) {
+    /// Takes one step and shows the hint of each pod that waited before it.
+    fn change(&mut self, step: Step) -> Result<(), String> {
         let waiting: Vec<(PodUid, bool)> = self
             .pending()
             .iter()
@@ -225,28 +226,45 @@ impl Scene {
                 (pod.uid.clone(), self.held(pod))
             })
             .collect();
-        for change in self.cluster.fold(event) {
-            for (uid, held) in &waiting {
-                self.hint(uid, *held, &change);
+        let changes = self.take(step)?;
+        let hints: Vec<Vec<Option<Hint>>> = changes
+            .iter()
+            .map(|change| waiting.iter().map(|(uid, _)| self.hint(uid, change)).collect())
+            .collect();
+        for (change, hinted) in changes.iter().zip(&hints) {
+            for (at, (uid, held)) in waiting.iter().enumerate() {
+                // One of the changes that come together is enough.
+                let woken = hints.iter().any(|hinted| hinted[at] == Some(Hint::Queue));
+                let what: Text = show::change(change, &self.cluster);
+                let word = match hinted[at] {
+                    None => continue,
+                    Some(Hint::Queue) => "queue",
+                    Some(Hint::Skip) if *held && !woken && self.let_through(uid) => {
+                        "skip MISSED: it is let through by now"
+                    }
+                    Some(Hint::Skip) => "skip",
+                };
+                self.say(format!("{uid}: {what} -> {word}"));
             }
         }
+        Ok(())
     }
 
-    fn hint(&mut self, uid: &PodUid, held: bool, change: &Change) {
-        let Some(plugin) = self.subject().interest.clone() else { return };
-        let Some(record) = self.cluster.pod(uid).filter(|r| r.place == Place::Nowhere) else {
-            return;
-        };
-        let pod = record.pod.clone();
+    /// Returns nothing for a pod that doesn't wait any more.
+    fn hint(&mut self, uid: &PodUid, change: &Change) -> Option<Hint> {
+        let plugin = self.subject().interest.clone()?;
+        let pod = self.waits(uid)?;
         self.declare(&pod);
-        let hint = plugin.hint(HintContext { pod: &pod, cluster: &self.cluster }, change);
-        let word = match hint {
-            Hint::Queue => "queue",
-            Hint::Skip if held && !self.held(&pod) => "skip MISSED: it is let through by now",
-            Hint::Skip => "skip",
-        };
-        let what: Text = show::change(change, &self.cluster);
-        self.say(format!("{uid}: {what} -> {word}"));
+        Some(plugin.hint(HintContext { pod: &pod, cluster: &self.cluster }, change))
+    }
+
+    fn let_through(&self, uid: &PodUid) -> bool {
+        self.waits(uid).is_some_and(|pod| !self.held(&pod))
+    }
+
+    fn waits(&self, uid: &PodUid) -> Option<Pod> {
+        let record = self.cluster.pod(uid).filter(|record| record.place == Place::Nowhere);
+        record.map(|record| record.pod.clone())
     }
 
     /// Tells whether the plugin that the case is about holds the pod back.
@@ -255,4 +273,37 @@ impl Scene {
         let gated = gate.is_some_and(|plugin| plugin.gate(pod, &self.cluster) != Gate::Open);
         gated || !Look::new(&self.plugins[..1], &self.cluster, pod).fits_somewhere()
     }
+}
+
+/// Asks Reserve, and if that doesn't refuse, Permit, PreBind and Bind.
+fn after_choice(
+    plugin: &Points,
+    overlay: &mut Overlay<'_>,
+    pod: &Pod,
+    look: &Look,
+    node: NodeIdx,
+) -> Vec<String> {
+    let mut lines = Vec::new();
+    if let Some(point) = &plugin.reserve {
+        match point.reserve(pod, overlay, &look.state, node) {
+            Ok(()) => {
+                let held: Vec<String> =
+                    overlay.cluster().devices().planned_by(&pod.uid).map(show::held).collect();
+                lines.extend(["reserved".to_owned()].into_iter().chain(held));
+            }
+            Err(reason) => return vec![format!("not reserved: {}", show::texts(&reason))],
+        }
+    }
+    let cluster = overlay.cluster();
+    if let Some(point) = &plugin.permit {
+        lines.push(format!("permit {:?}", point.permit(pod, cluster, node, pod.created)));
+    }
+    if let Some(point) = &plugin.pre_bind {
+        let stages = point.pre_bind(pod, cluster, node, pod.created);
+        lines.extend(stages.iter().flat_map(show::stage));
+    }
+    if let Some(write) = plugin.bind.as_ref().and_then(|point| point.bind(pod, cluster, node)) {
+        lines.push(format!("write {} {}", write.label, show::op(&write.op)));
+    }
+    lines
 }

@@ -90,6 +90,8 @@ pub struct Pod {
     pub limits: Arc<Resources>,
     pub unscheduled: Option<Condition>,
     pub owner: Option<Owner>,
+    /// `status.resourceClaimStatuses`: entry and the claim made for it, none if it needs none.
+    pub claim_statuses: Vec<(Text, Option<Text>)>,
     /// `spec.schedulingGroup.podGroupName`.
     pub scheduling_group: Option<Text>,
     /// Why the object can't be understood; such a pod is accounted for as far as it was read, and
@@ -129,6 +131,8 @@ pub struct PodSpec {
     pub image_volumes: Vec<ImageId>,
     pub volumes: Vec<VolumeSource>,
     pub claims: Vec<PodClaim>,
+    /// Containers that ask for resources which a device class may back.
+    pub extended: Vec<ContainerExtended>,
     /// Node features that the spec needs (KEP-5328), sorted.
     pub required_features: Vec<Text>,
 }
@@ -240,6 +244,27 @@ pub enum VolumeSource {
         driver: Text,
         volume: Text,
     },
+}
+
+/// What one container asks for of resources that a device class may back.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ContainerExtended {
+    pub container: Text,
+    /// Its place among init containers and containers, in this order.
+    pub index: u32,
+    /// It is an init container that has ended before the others start.
+    pub ends: bool,
+    /// Sorted by resource.
+    pub resources: Vec<ExtendedAmount>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ExtendedAmount {
+    pub resource: Text,
+    /// Above 0.
+    pub amount: i64,
+    /// Its place among all requests of the container, by name.
+    pub index: u32,
 }
 
 /// An entry of `spec.resourceClaims`.

@@ -115,6 +115,16 @@ pub fn is_extended(name: &str) -> bool {
     }
 }
 
+/// Stands before the name of a device class in the extended resource that every class has.
+pub const CLASS_RESOURCE_PREFIX: &str = "deviceclass.resource.kubernetes.io/";
+
+/// Tells whether a device class may back the resource.
+///
+/// Source: `IsDRAExtendedResourceName` of kube-scheduler 1.37.
+pub fn may_be_devices(name: &str) -> bool {
+    is_extended(name) || name.starts_with(CLASS_RESOURCE_PREFIX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

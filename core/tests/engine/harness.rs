@@ -235,6 +235,7 @@ pub(crate) fn shown(op: &Op) -> String {
             format!("tell {} {}", pod.name, condition.reason)
         }
         Op::DeletePod { pod } => format!("delete pod {}", pod.name),
+        Op::Claim { claim, write, .. } => format!("claim {} {write:?}", claim.key.name),
         Op::Create { kind, name, .. } => format!("create {kind} {name:?}"),
         Op::Patch { name, body, .. } => format!("patch {name:?} to {body}"),
         Op::Delete { name, .. } => format!("delete {name:?}"),

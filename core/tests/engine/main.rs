@@ -1,8 +1,11 @@
 //! The engine's stories, told with fake plugins and a tiny fake API server.
 
 mod build;
+mod claims;
 mod classes;
 mod conditions;
+mod device_plugins;
+mod device_properties;
 mod faults;
 mod gates;
 mod groups;

@@ -65,13 +65,15 @@ pub(crate) static ALL: &[&PluginDef] = &[
     &def("Prepare", |_, p| p.pre_bind(Arc::new(Prepare))),
     &def("Evict", |_, p| p.post_filter(Arc::new(Evict))),
     &def("Binder", |_, p| p.bind(Arc::new(Binder))),
+    &crate::device_plugins::CLAIMS,
+    &crate::device_plugins::SLOW,
 ];
 
-const fn def(name: &'static str, build: fn(&Args, &mut Points)) -> PluginDef {
+pub(crate) const fn def(name: &'static str, build: fn(&Args, &mut Points)) -> PluginDef {
     PluginDef { name, summary: "", missing: None, build }
 }
 
-fn label<'a>(pod: &'a Pod, key: &str) -> Option<&'a str> {
+pub(crate) fn label<'a>(pod: &'a Pod, key: &str) -> Option<&'a str> {
     pod.labels.value(key).map(Text::as_str)
 }
 
@@ -280,7 +282,9 @@ impl Filter for Alone {
 
     fn reads(&self, cycle: Cycle<'_>) -> Reads {
         assert_ne!(label(cycle.pod, "panic"), Some("reads"), "asked to fail");
-        Reads { indexes: Alone::query(cycle.pod).into_iter().map(IndexRef::Counts).collect() }
+        // It counts on nodes that there are, so it depends on which there are, too.
+        let of = |query| [IndexRef::Counts(query), IndexRef::Topology];
+        Reads { indexes: Alone::query(cycle.pod).into_iter().flat_map(of).collect() }
     }
 }
 
@@ -303,7 +307,13 @@ impl Score for Rank {
 struct Hold;
 
 impl Reserve for Hold {
-    fn reserve(&self, pod: &Pod, _overlay: &mut Overlay<'_>, _node: NodeIdx) -> Result<(), Reason> {
+    fn reserve(
+        &self,
+        pod: &Pod,
+        _overlay: &mut Overlay<'_>,
+        _state: &CycleState,
+        _node: NodeIdx,
+    ) -> Result<(), Reason> {
         if label(pod, "reserve") == Some("no") { Err("nothing to hold".into()) } else { Ok(()) }
     }
 }
@@ -360,6 +370,7 @@ impl PreBind for Prepare {
                 namespace: namespace.clone(),
                 name: created(),
             }),
+            read_back: None,
         };
         let patch = |body: i64| Op::Patch {
             kind: kind.clone(),
@@ -369,7 +380,7 @@ impl PreBind for Prepare {
             resource_version: 0,
             body: Value::Int(body),
         };
-        let patch = WriteDraft { label: "patch".into(), op: patch(1), undo: Some(patch(0)) };
+        let patch = WriteDraft { undo: Some(patch(0)), ..WriteDraft::plain("patch", patch(1)) };
         vec![StageDraft::Writes(vec![create]), StageDraft::Writes(vec![patch])]
     }
 }
@@ -406,6 +417,6 @@ impl Bind for Binder {
         }
         let node = cluster.nodes().slot(node).name.clone();
         let op = Op::Bind { pod: pod.reference(), node, resource_version: 0 };
-        Some(WriteDraft { label: format!("bind {}", pod.uid).into(), op, undo: None })
+        Some(WriteDraft::plain(format!("bind {}", pod.uid), op))
     }
 }

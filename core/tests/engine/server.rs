@@ -1,14 +1,17 @@
-//! A tiny API server: it knows pods, and does what writes ask of it.
+//! A tiny API server: it knows pods and resource claims, and does what writes ask of it.
 
 use std::collections::BTreeMap;
 
 use berth_core::engine::{PodRead, WriteResult, Written};
-use berth_core::framework::Op;
-use berth_core::types::{Pod, PodRef, PodUid, Text};
+use berth_core::framework::{ClaimWrite, Op};
+use berth_core::snapshot::{ClusterEvent, DeviceEvent};
+use berth_core::types::claim::Consumer;
+use berth_core::types::{ClaimKey, ClaimRef, Pod, PodRef, PodUid, ResourceClaim, Text};
 
 #[derive(Default)]
 pub(crate) struct Server {
     pub(crate) pods: BTreeMap<PodUid, Pod>,
+    pub(crate) claims: BTreeMap<ClaimKey, ResourceClaim>,
     version: u64,
     created: u32,
 }
@@ -57,8 +60,47 @@ impl Server {
                 let name = Some(Text::from(format!("made-{}", self.created)));
                 (WriteResult::Done(Written { name, ..Written::default() }), None)
             }
+            Op::Claim { claim, resource_version, write } => {
+                (self.claim(claim, *resource_version, write), None)
+            }
             Op::Patch { .. } | Op::Delete { .. } => (WriteResult::Done(Written::default()), None),
         }
+    }
+
+    /// Returns the event that tells of the claim as it is now.
+    pub(crate) fn put_claim(&mut self, mut claim: ResourceClaim) -> ClusterEvent {
+        self.version += 1;
+        claim.resource_version = self.version;
+        self.claims.insert(claim.key.clone(), claim.clone());
+        ClusterEvent::Devices(DeviceEvent::ClaimApplied(Box::new(claim)))
+    }
+
+    fn claim(&mut self, about: &ClaimRef, version: u64, write: &ClaimWrite) -> WriteResult {
+        let known = self.claims.get(&about.key).filter(|known| known.uid == about.uid).cloned();
+        let Some(mut claim) = known else {
+            return WriteResult::Refused { code: 404, message: "not found".into() };
+        };
+        if *write != ClaimWrite::Read && version != claim.resource_version {
+            return WriteResult::Stale { message: "the object has been modified".into() };
+        }
+        match write {
+            ClaimWrite::Read => {
+                let event = DeviceEvent::ClaimApplied(Box::new(claim));
+                let event = Some(Box::new(ClusterEvent::Devices(event)));
+                return WriteResult::Done(Written { event, ..Written::default() });
+            }
+            ClaimWrite::Protect { finalizers } => claim.finalizers.clone_from(finalizers),
+            ClaimWrite::Allocate { allocation, pod } => {
+                claim.allocation = allocation.clone().or(claim.allocation);
+                claim.reserved_for.push(Consumer::Pod(pod.uid.clone()));
+            }
+            ClaimWrite::Release { pod, deallocate } => {
+                claim.reserved_for.retain(|consumer| *consumer != Consumer::Pod(pod.clone()));
+                claim.allocation.take_if(|_| *deallocate);
+            }
+        }
+        let event = Some(Box::new(self.put_claim(claim)));
+        WriteResult::Done(Written { event, ..Written::default() })
     }
 
     fn change(

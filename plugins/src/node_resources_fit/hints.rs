@@ -2,16 +2,16 @@
 
 use berth_core::framework::{Hint, HintContext, Interest};
 use berth_core::snapshot::nodes::Nodes;
-use berth_core::snapshot::{Change, NodeIdx, PodAspects};
+use berth_core::snapshot::{Change, DeviceChange, NodeIdx, PodAspects};
 use berth_core::types::{Node, Pod, PodUid};
 
 use super::Fit;
-use super::needs::{Needs, free_slots};
+use super::needs::{Need, Needs, free_slots};
 
 impl Interest for Fit {
     fn hint(&self, cx: HintContext<'_>, change: &Change) -> Hint {
         let nodes = cx.cluster.nodes();
-        let needs = Needs::of(&cx.pod.spec.requests.real, &self.ignored, nodes);
+        let needs = Needs::of(&cx.pod.spec.requests.real, &self.ignored, cx.cluster);
         let helps = match change {
             Change::NodeAdded { node } => fits_empty(&needs, nodes, *node),
             Change::NodeUpdated { node, old, aspects } => {
@@ -29,6 +29,10 @@ impl Interest for Fit {
             | Change::StorageDeleted { .. }
             | Change::NamespaceChanged { .. }
             | Change::SelectorOwnerChanged => false,
+            // Devices may stand in for what no device plugin has.
+            Change::Devices(change) => {
+                matches!(change, DeviceChange::Class) && !cx.pod.spec.extended.is_empty()
+            }
         };
         if helps { Hint::Queue } else { Hint::Skip }
     }
@@ -38,10 +42,14 @@ fn fits_empty(needs: &Needs, nodes: &Nodes, node: NodeIdx) -> bool {
     nodes.node(node).is_some_and(|node| needs.fits_empty(node))
 }
 
-/// Tells whether the node has more pod slots or more of something the pod requests.
+/// Tells whether the node has more pod slots or more of something the pod requests, or leaves
+/// something to devices.
 fn grew(needs: &Needs, old: &Node, new: &Node) -> bool {
-    let more = |name: &str| new.allocatable.amount(name) > old.allocatable.amount(name);
-    new.pods_max > old.pods_max || needs.entries.iter().any(|need| more(&need.name))
+    let more = |need: &Need| {
+        let (old, new) = (old.allocatable.amount(&need.name), new.allocatable.amount(&need.name));
+        new > old || need.by_devices && new == 0 && old > 0
+    };
+    new.pods_max > old.pods_max || needs.entries.iter().any(more)
 }
 
 /// Tells whether a pod that left took something that the node was short of for the pod that waits.

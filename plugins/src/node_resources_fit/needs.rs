@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use berth_core::framework::Verdict;
 use berth_core::snapshot::nodes::Nodes;
-use berth_core::snapshot::{NodeIdx, ResourceId};
-use berth_core::types::resources::is_extended;
+use berth_core::snapshot::{Cluster, NodeIdx, ResourceId};
+use berth_core::types::resources::{is_extended, may_be_devices};
 use berth_core::types::{Node, Resources, Text};
 
 const TOO_MANY_PODS: &str = "Too many pods";
@@ -41,11 +41,14 @@ pub(super) struct Need {
     id: Option<ResourceId>,
     /// Unit: the resource's own, milli-CPU for cpu.
     pub(super) amount: i64,
+    /// A device class backs it: a node without any of it is for DynamicResources to judge.
+    pub(super) by_devices: bool,
     reason: Text,
 }
 
 impl Needs {
-    pub(super) fn of(requests: &Resources, ignored: &Ignored, nodes: &Nodes) -> Needs {
+    pub(super) fn of(requests: &Resources, ignored: &Ignored, cluster: &Cluster) -> Needs {
+        let nodes = cluster.nodes();
         let entries = requests
             .iter()
             .filter(|(name, amount)| *amount > 0 && !ignored.has(name))
@@ -53,6 +56,7 @@ impl Needs {
                 name: name.into(),
                 id: nodes.known_resource(name),
                 amount,
+                by_devices: backed(name, cluster),
                 reason: format!("Insufficient {name}").into(),
             })
             .collect();
@@ -69,6 +73,9 @@ impl Needs {
         }
         for need in &self.entries {
             let stock = need.stock(nodes, node);
+            if need.by_devices && stock.total == 0 {
+                continue;
+            }
             if need.amount > stock.free() {
                 texts.push(need.reason.clone());
                 unresolvable |= need.amount > stock.total;
@@ -84,8 +91,16 @@ impl Needs {
     /// Tells whether the pod fits on the node with nobody else there.
     pub(super) fn fits_empty(&self, node: &Node) -> bool {
         node.pods_max >= 1
-            && self.entries.iter().all(|need| need.amount <= node.allocatable.amount(&need.name))
+            && self.entries.iter().all(|need| {
+                let total = node.allocatable.amount(&need.name);
+                need.amount <= total || need.by_devices && total == 0
+            })
     }
+}
+
+/// Tells whether a device class backs the resource.
+pub(super) fn backed(resource: &str, cluster: &Cluster) -> bool {
+    may_be_devices(resource) && cluster.devices().class_for(resource).is_some()
 }
 
 /// What a node has of one resource.

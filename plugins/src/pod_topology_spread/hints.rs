@@ -32,7 +32,8 @@ impl Interest for PodTopologySpread {
                 update_matters(cx, &constraints, uid, old, *aspects)
             }
             Change::SelectorOwnerChanged => self.derives_selector(cx.pod, Hardness::Hard),
-            Change::PodAdded { .. }
+            Change::Devices(_)
+            | Change::PodAdded { .. }
             | Change::PodDeleted { .. }
             | Change::Storage { .. }
             | Change::StorageDeleted { .. }

@@ -8,12 +8,16 @@ use berth_core::types::Pod;
 
 use crate::world::World;
 
-use super::model;
+use super::claims::Book;
+use super::{model, solve};
 
 /// I5: every ungated pod that fits somewhere is bound.
-pub(super) fn misplaced(world: &World) -> Option<String> {
-    for pod in world.pods().filter(|pod| waits(pod)) {
-        let free = world.nodes().find(|node| model::reasons(world, pod, node).is_empty());
+pub(super) fn misplaced(world: &World, book: &Book) -> Option<String> {
+    let ready = |pod: &&Pod| waits(pod) && solve::unready(book, pod).is_none();
+    for pod in world.pods().filter(ready) {
+        let free = world.nodes().find(|node| {
+            model::reasons(world, pod, node).is_empty() && solve::solvable(book, pod, node)
+        });
         if let Some(node) = free {
             let said = pod.unscheduled.as_ref().map(|c| c.message.as_str());
             return Some(format!("{} waits but fits on {} ({said:?})", pod.name, node.name));
@@ -27,16 +31,19 @@ fn waits(pod: &Pod) -> bool {
 }
 
 /// I5: what a waiting pod is told is true, counts and all.
-pub(super) fn untrue(world: &World) -> Option<String> {
+pub(super) fn untrue(world: &World, book: &Book) -> Option<String> {
     for pod in world.pods().filter(|pod| pod.node_name.is_none()) {
         let Some(said) = &pod.unscheduled else {
             return Some(format!("{} waits and is not told why", pod.name));
         };
         let (reason, message) = match waits(pod) {
+            true if solve::unready(book, pod).is_some() => ("NotReadyForScheduling", String::new()),
             true => ("Unschedulable", expected(world, pod)),
             false => ("SchedulingGated", String::from("Scheduling is blocked")),
         };
-        if said.reason != reason || !said.message.starts_with(&message) {
+        // Whoever waits for a claim that goes has been looked at, to let go of it.
+        let turned_away = reason == "NotReadyForScheduling" && said.reason == "Unschedulable";
+        if (said.reason != reason && !turned_away) || !said.message.starts_with(&message) {
             let told = format!("{}: {}", said.reason, said.message);
             return Some(format!("{} is told {told:?}, true is {message:?}", pod.name));
         }
@@ -44,8 +51,13 @@ pub(super) fn untrue(world: &World) -> Option<String> {
     None
 }
 
-/// The message up to its reasons, as kube-scheduler words it.
+/// The message up to its reasons, as kube-scheduler words it; of pods with claims, which are turned
+/// away for reasons that only a search for devices knows, up to the number of nodes.
 fn expected(world: &World, pod: &Pod) -> String {
+    let nodes = world.nodes().count();
+    if !pod.spec.claims.is_empty() {
+        return format!("0/{nodes} nodes are available: ");
+    }
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for node in world.nodes() {
         for text in model::reasons(world, pod, node) {
@@ -55,7 +67,7 @@ fn expected(world: &World, pod: &Pod) -> String {
     let mut parts: Vec<String> =
         counts.into_iter().map(|(text, count)| format!("{count} {text}")).collect();
     parts.sort();
-    format!("0/{} nodes are available: {}.", world.nodes().count(), parts.join(", "))
+    format!("0/{nodes} nodes are available: {}.", parts.join(", "))
 }
 
 /// I11: the ledger is the world, and nothing is under way.

@@ -48,6 +48,7 @@ impl Trial<'_> {
                     node.taints.push(passing_taint());
                 }
             }),
+            Action::Devices(action) => self.act_on_devices(action),
         }
     }
 

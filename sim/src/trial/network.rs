@@ -1,7 +1,7 @@
 //! The way of a write: sent, arrived, committed, answered; and what goes wrong on it.
 
 use berth_core::engine::{Write, WriteResult};
-use berth_core::framework::Op;
+use berth_core::framework::{ClaimWrite, Op};
 use berth_core::types::{PodRef, PodUid, Span, Text, Timestamp};
 
 use crate::auditor::Sender;
@@ -29,12 +29,12 @@ pub(super) struct Proposal {
     commits_at: Timestamp,
 }
 
-fn unknown(message: &str) -> WriteResult {
+pub(super) fn unknown(message: &str) -> WriteResult {
     WriteResult::Unknown { message: Text::from(message) }
 }
 
 /// 409 as the server words it when its store breaks. Source: facts/observed-1.37/faults.md.
-fn store_broke() -> WriteResult {
+pub(super) fn store_broke() -> WriteResult {
     let message = "rpc error: code = Unavailable desc = error reading from server: EOF";
     WriteResult::Stale { message: Text::from(message) }
 }
@@ -77,17 +77,35 @@ impl Trial<'_> {
         }
         let sent = self.now;
         let mut at = self.now + self.hop();
-        if let Op::Bind { pod, resource_version, .. } = &write.op
-            && *resource_version != 0
-            && self.plan.strikes(Fault::LateArrival)
-        {
-            self.plan.took_effect(Fault::LateArrival);
-            self.late_arrivals.push((by, pod.uid.clone()));
-            at = sent + self.write_timeout() + Span(self.plan.draw(Fault::LateArrival, 20_000));
-            let gives_up = self.gives_up(Fault::LateArrival, sent);
+        if let Some(fault) = self.comes_late(&write.op) {
+            self.plan.took_effect(fault);
+            if let Op::Bind { pod, .. } = &write.op {
+                self.late_arrivals.push((by, pod.uid.clone()));
+            }
+            at = sent + self.write_timeout() + Span(self.plan.draw(fault, 20_000));
+            let gives_up = self.gives_up(fault, sent);
             self.answer(by, gives_up, unknown("timeout"));
         }
         self.enter(at, Due::Arrives { process: by.0, write: Box::new(write), sent });
+    }
+
+    /// Says by which fault the write is read long after it was given up. Only a bind that names a
+    /// version may be: any other could be committed whatever its sender has found out by then.
+    /// Writes to claims always have to name one.
+    fn comes_late(&mut self, op: &Op) -> Option<Fault> {
+        let (version, fault) = match op {
+            Op::Bind { resource_version, .. } => (*resource_version, Fault::LateArrival),
+            Op::Claim { write: ClaimWrite::Read, .. } => return None,
+            Op::Claim { .. } => (1, Fault::ClaimLate),
+            Op::ReadPod { .. }
+            | Op::Fence { .. }
+            | Op::SetCondition { .. }
+            | Op::DeletePod { .. }
+            | Op::Create { .. }
+            | Op::Patch { .. }
+            | Op::Delete { .. } => return None,
+        };
+        (version != 0 && self.plan.strikes(fault)).then_some(fault)
     }
 
     /// A bind can't be committed any more.
@@ -131,7 +149,7 @@ impl Trial<'_> {
                 return;
             }
         }
-        let result = self.world.carry_out(&write.op, self.now);
+        let result = self.carry_out(&write.op);
         if let Op::ReadPod { pod } = &write.op {
             self.hasten(pod);
         }
@@ -144,6 +162,10 @@ impl Trial<'_> {
     /// The server's answer goes back, or is lost.
     fn reply(&mut self, by: Sender, write: &Write, sent: Timestamp, result: WriteResult) {
         let done = matches!(result, WriteResult::Done(_));
+        if done && self.loses_claim_answer(&write.op) {
+            let at = self.gives_up(Fault::ClaimAnswerLost, sent);
+            return self.answer(by, at, unknown("EOF"));
+        }
         if self.plan.strikes(Fault::AnswerLost) {
             if done && !matches!(write.op, Op::ReadPod { .. }) {
                 self.plan.took_effect(Fault::AnswerLost);

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use berth_core::engine::{
-    Answer, Decision, Engine, Input, Limits, Setup, Write, WriteId, WriteResult,
+    Answer, Decision, Engine, Input, Limits, Setup, Write, WriteId, WriteResult, Written,
 };
 use berth_core::framework::Op;
 use berth_core::framework::rng::Rng;
@@ -75,7 +75,8 @@ impl Trial<'_> {
                     let answer = Answer::Allowed(question.nodes);
                     self.tell(Input::Answer { question: question.id, answer });
                 }
-                Decision::Notice(_) | Decision::Report(_) => {}
+                Decision::Notice(notice) => self.auditor.noticed(&notice),
+                Decision::Report(_) => {}
             }
         }
         self.end_drained();
@@ -89,10 +90,19 @@ impl Trial<'_> {
             self.killed();
             return false;
         }
-        let drained = binds && self.plan.strikes(Fault::Drained);
+        let between = self.between_claims(&write.op);
+        if between && self.plan.strikes(Fault::ClaimKilled) {
+            self.plan.took_effect(Fault::ClaimKilled);
+            self.killed();
+            return false;
+        }
+        let drained = (binds && self.plan.strikes(Fault::Drained)).then_some(Fault::Drained);
+        let drained = drained.or_else(|| {
+            (between && self.plan.strikes(Fault::ClaimDrained)).then_some(Fault::ClaimDrained)
+        });
         self.send(write);
-        if drained {
-            self.drain();
+        if let Some(fault) = drained {
+            self.drain(fault);
         }
         true
     }
@@ -108,14 +118,14 @@ impl Trial<'_> {
     }
 
     /// SIGTERM: plans under way go on, then the process ends and gives up its lease.
-    fn drain(&mut self) {
+    fn drain(&mut self, fault: Fault) {
         let now = self.now;
         let Some(process) = self.process.as_mut().filter(|process| !process.draining) else {
             return;
         };
         process.draining = true;
         let generation = process.generation;
-        self.plan.took_effect(Fault::Drained);
+        self.plan.took_effect(fault);
         self.tell(Input::Drain);
         self.enter(now + DRAIN, Due::DrainEnds { process: generation });
     }
@@ -148,7 +158,12 @@ impl Trial<'_> {
         if process.generation != generation {
             return;
         }
-        process.in_flight.remove(&write);
+        let first = process.in_flight.remove(&write);
+        if let WriteResult::Done(Written { event: Some(event), .. }) = &result
+            && first
+        {
+            self.auditor.delivered(event);
+        }
         self.tell(Input::Outcome { write, result: result.clone() });
         if self.plan.strikes(Fault::Repeated) {
             self.tell(Input::Outcome { write, result });

@@ -62,8 +62,10 @@ impl Trial<'_> {
     /// Mostly a kind in which something happens.
     fn some_kind(&mut self, fault: Fault) -> Kind {
         match self.plan.draw(fault, 10) {
-            0..5 => Kind::Pods,
-            5..9 => Kind::Nodes,
+            0..4 => Kind::Pods,
+            4..6 => Kind::Nodes,
+            6..8 => Kind::ResourceClaims,
+            8 => Kind::ResourceSlices,
             _ => Kind::Claims,
         }
     }
@@ -83,6 +85,7 @@ impl Trial<'_> {
 
     /// Chances that a bind brings, before it arrives.
     pub(super) fn trouble_for(&mut self, write: &Write) {
+        self.trouble_for_claims(&write.op);
         let Op::Bind { pod, node, .. } = &write.op else { return };
         if self.plan.strikes(Fault::NodeGone) {
             self.node_goes(node);

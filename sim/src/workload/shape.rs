@@ -22,11 +22,11 @@ const GIB: i64 = 1 << 30;
 /// says nothing about us.
 pub const ELSEWHERE: &str = "elsewhere";
 
-fn pick<T: Copy>(rng: &mut Rng, of: &[T]) -> T {
+pub(super) fn pick<T: Copy>(rng: &mut Rng, of: &[T]) -> T {
     of[rng.below(of.len() as u64) as usize]
 }
 
-fn one_in(rng: &mut Rng, n: u64) -> bool {
+pub(super) fn one_in(rng: &mut Rng, n: u64) -> bool {
     rng.below(n) == 0
 }
 

@@ -11,6 +11,8 @@ use berth_core::types::{Condition, Pod, PodRef, Text, Timestamp, Value};
 use super::World;
 use super::other::{Other, merge};
 
+const CLAIMS: &str = "resourceclaims";
+
 impl World {
     /// Carries out `op` now and returns what the server answers.
     pub fn carry_out(&mut self, op: &Op, now: Timestamp) -> WriteResult {
@@ -33,11 +35,25 @@ impl World {
                 }
                 Err(refusal) => refusal,
             },
+            Op::Claim { claim, resource_version, write } => {
+                self.write_claim(claim, *resource_version, write, now)
+            }
+            Op::Create { kind, namespace, name: NameOf::Known(name), body, .. }
+                if kind == CLAIMS =>
+            {
+                self.create_claim(namespace, name, body, now)
+            }
             Op::Create { kind, namespace, name, generate_name, body } => {
                 self.create(kind, namespace, name, *generate_name, body)
             }
+            Op::Patch { kind, namespace, name: NameOf::Known(name), .. } if kind == "pods" => {
+                self.tell_pod(namespace, name, now)
+            }
             Op::Patch { kind, namespace, name, subresource: _, resource_version, body } => {
                 self.patch(kind, namespace, name, *resource_version, body)
+            }
+            Op::Delete { kind, namespace, name: NameOf::Known(name) } if kind == CLAIMS => {
+                self.delete_claim(namespace, name, now)
             }
             Op::Delete { kind, namespace, name } => {
                 let Some(name) = known(name) else { return unnamed() };
@@ -103,7 +119,7 @@ impl World {
             Some(_) | None => PodRead::Gone,
         };
         let resource_version = self.version;
-        WriteResult::Done(Written { name: None, resource_version, pod: Some(read) })
+        WriteResult::Done(Written { resource_version, pod: Some(read), ..Written::default() })
     }
 
     fn fence(&mut self, pod: &PodRef, at: u64, node: &Text, now: Timestamp) -> WriteResult {
@@ -147,7 +163,7 @@ impl World {
         if same {
             // A patch that changes nothing leaves the version as it is.
             let resource_version = known.resource_version;
-            return WriteResult::Done(Written { name: None, resource_version, pod: None });
+            return WriteResult::Done(Written { resource_version, ..Written::default() });
         }
         let uid = known.uid.clone();
         self.change_pod(&uid, now, |pod| {
@@ -177,7 +193,7 @@ impl World {
         self.version += 1;
         let resource_version = self.version;
         self.others.insert(key, Other { resource_version, body: body.clone() });
-        WriteResult::Done(Written { name: Some(name), resource_version, pod: None })
+        WriteResult::Done(Written { name: Some(name), resource_version, ..Written::default() })
     }
 
     fn patch(
@@ -203,9 +219,9 @@ impl World {
         self.done()
     }
 
-    fn done(&self) -> WriteResult {
+    pub(super) fn done(&self) -> WriteResult {
         let resource_version = self.version;
-        WriteResult::Done(Written { name: None, resource_version, pod: None })
+        WriteResult::Done(Written { resource_version, ..Written::default() })
     }
 }
 
@@ -216,11 +232,11 @@ fn known(name: &NameOf) -> Option<&Text> {
     }
 }
 
-fn stale(message: String) -> WriteResult {
+pub(super) fn stale(message: String) -> WriteResult {
     WriteResult::Stale { message: Text::from(message) }
 }
 
-fn not_found(what: &str) -> WriteResult {
+pub(super) fn not_found(what: &str) -> WriteResult {
     WriteResult::Refused { code: 404, message: Text::from(format!("{what} not found")) }
 }
 

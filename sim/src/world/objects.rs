@@ -1,7 +1,7 @@
 //! Kinds that are watched, and the keys of their objects.
 
-use berth_core::snapshot::ClusterEvent;
-use berth_core::types::Text;
+use berth_core::snapshot::{ClusterEvent, DeviceEvent};
+use berth_core::types::{ClaimKey, Text};
 
 /// A kind with a watch of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -15,10 +15,14 @@ pub enum Kind {
     StorageClasses,
     CsiNodes,
     Attachments,
+    ResourceSlices,
+    DeviceClasses,
+    DeviceTaintRules,
+    ResourceClaims,
 }
 
 impl Kind {
-    pub const ALL: [Kind; 9] = [
+    pub const ALL: [Kind; 13] = [
         Kind::Pods,
         Kind::Nodes,
         Kind::Namespaces,
@@ -28,6 +32,10 @@ impl Kind {
         Kind::StorageClasses,
         Kind::CsiNodes,
         Kind::Attachments,
+        Kind::ResourceSlices,
+        Kind::DeviceClasses,
+        Kind::DeviceTaintRules,
+        Kind::ResourceClaims,
     ];
 
     /// Returns the name under which the engine knows the watch.
@@ -42,6 +50,10 @@ impl Kind {
             Kind::StorageClasses => "storageclasses",
             Kind::CsiNodes => "csinodes",
             Kind::Attachments => "volumeattachments",
+            Kind::ResourceSlices => "resourceslices",
+            Kind::DeviceClasses => "deviceclasses",
+            Kind::DeviceTaintRules => "devicetaintrules",
+            Kind::ResourceClaims => "resourceclaims",
         }
     }
 }
@@ -90,6 +102,29 @@ impl Key {
                 global(Kind::Attachments, &attachment.name)
             }
             ClusterEvent::AttachmentDeleted { name } => global(Kind::Attachments, name),
+            ClusterEvent::Devices(event) => Key::of_devices(event),
+        }
+    }
+}
+
+impl Key {
+    fn of_devices(event: &DeviceEvent) -> Key {
+        let global =
+            |kind, name: &Text| Key { kind, namespace: Text::default(), name: name.clone() };
+        let claim = |key: &ClaimKey| Key {
+            kind: Kind::ResourceClaims,
+            namespace: key.namespace.clone(),
+            name: key.name.clone(),
+        };
+        match event {
+            DeviceEvent::SliceApplied(slice) => global(Kind::ResourceSlices, &slice.name),
+            DeviceEvent::SliceDeleted { name, .. } => global(Kind::ResourceSlices, name),
+            DeviceEvent::ClassApplied(class) => global(Kind::DeviceClasses, &class.name),
+            DeviceEvent::ClassDeleted { name } => global(Kind::DeviceClasses, name),
+            DeviceEvent::TaintRuleApplied(rule) => global(Kind::DeviceTaintRules, &rule.name),
+            DeviceEvent::TaintRuleDeleted { name } => global(Kind::DeviceTaintRules, name),
+            DeviceEvent::ClaimApplied(known) => claim(&known.key),
+            DeviceEvent::ClaimDeleted { key, .. } => claim(key),
         }
     }
 }
@@ -109,7 +144,13 @@ pub(crate) fn deletes(event: &ClusterEvent) -> bool {
         | ClusterEvent::VolumeDeleted { .. }
         | ClusterEvent::StorageClassDeleted { .. }
         | ClusterEvent::CsiNodeDeleted { .. }
-        | ClusterEvent::AttachmentDeleted { .. } => true,
+        | ClusterEvent::AttachmentDeleted { .. }
+        | ClusterEvent::Devices(
+            DeviceEvent::SliceDeleted { .. }
+            | DeviceEvent::ClassDeleted { .. }
+            | DeviceEvent::TaintRuleDeleted { .. }
+            | DeviceEvent::ClaimDeleted { .. },
+        ) => true,
         ClusterEvent::PodApplied(_)
         | ClusterEvent::NodeApplied(_)
         | ClusterEvent::NamespaceApplied(_)
@@ -118,7 +159,13 @@ pub(crate) fn deletes(event: &ClusterEvent) -> bool {
         | ClusterEvent::VolumeApplied(_)
         | ClusterEvent::StorageClassApplied(_)
         | ClusterEvent::CsiNodeApplied(_)
-        | ClusterEvent::AttachmentApplied(_) => false,
+        | ClusterEvent::AttachmentApplied(_)
+        | ClusterEvent::Devices(
+            DeviceEvent::SliceApplied(_)
+            | DeviceEvent::ClassApplied(_)
+            | DeviceEvent::TaintRuleApplied(_)
+            | DeviceEvent::ClaimApplied(_),
+        ) => false,
     }
 }
 
@@ -132,6 +179,22 @@ pub(super) fn with_version(event: ClusterEvent, version: u64) -> ClusterEvent {
         ClusterEvent::VolumeApplied(mut volume) => {
             volume.resource_version = version;
             ClusterEvent::VolumeApplied(volume)
+        }
+        ClusterEvent::Devices(DeviceEvent::SliceApplied(mut slice)) => {
+            slice.resource_version = version;
+            ClusterEvent::Devices(DeviceEvent::SliceApplied(slice))
+        }
+        ClusterEvent::Devices(DeviceEvent::ClassApplied(mut class)) => {
+            class.resource_version = version;
+            ClusterEvent::Devices(DeviceEvent::ClassApplied(class))
+        }
+        ClusterEvent::Devices(DeviceEvent::TaintRuleApplied(mut rule)) => {
+            rule.resource_version = version;
+            ClusterEvent::Devices(DeviceEvent::TaintRuleApplied(rule))
+        }
+        ClusterEvent::Devices(DeviceEvent::ClaimApplied(mut claim)) => {
+            claim.resource_version = version;
+            ClusterEvent::Devices(DeviceEvent::ClaimApplied(claim))
         }
         event => event,
     }
@@ -167,6 +230,23 @@ pub(crate) fn deletion_of(event: &ClusterEvent) -> ClusterEvent {
         }
         ClusterEvent::AttachmentApplied(attachment) => {
             ClusterEvent::AttachmentDeleted { name: attachment.name.clone() }
+        }
+        ClusterEvent::Devices(event) => ClusterEvent::Devices(deletion_of_devices(event)),
+        deletion => deletion.clone(),
+    }
+}
+
+fn deletion_of_devices(event: &DeviceEvent) -> DeviceEvent {
+    match event {
+        DeviceEvent::SliceApplied(slice) => {
+            DeviceEvent::SliceDeleted { name: slice.name.clone(), uid: slice.uid.clone() }
+        }
+        DeviceEvent::ClassApplied(class) => DeviceEvent::ClassDeleted { name: class.name.clone() },
+        DeviceEvent::TaintRuleApplied(rule) => {
+            DeviceEvent::TaintRuleDeleted { name: rule.name.clone() }
+        }
+        DeviceEvent::ClaimApplied(claim) => {
+            DeviceEvent::ClaimDeleted { key: claim.key.clone(), uid: claim.uid.clone() }
         }
         deletion => deletion.clone(),
     }

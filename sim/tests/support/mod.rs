@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use berth_core::engine::{AlwaysGate, Engine, Setup};
 use berth_core::framework::{Profile, ProfileSpec};
+use berth_core::types::Value;
 use berth_sim::fault::{Effects, Fault};
 use berth_sim::{Options, SeedReport, Violation, run_seed};
 
@@ -24,7 +25,7 @@ pub(crate) struct Batch {
 impl Default for Batch {
     fn default() -> Batch {
         let options = Options::default();
-        Batch { start: 0, count: 5000, threads: 2, twice: false, all: false, options }
+        Batch { start: 0, count: 2000, threads: 2, twice: false, all: false, options }
     }
 }
 
@@ -112,10 +113,14 @@ pub(crate) fn verdict(report: &SeedReport, options: &Options) -> String {
 
 /// An engine as `berth` makes it without a configuration.
 fn engine(setup: Setup) -> Engine {
-    let spec = ProfileSpec::default_named("default-scheduler", false);
+    let mut spec = ProfileSpec::default_named("default-scheduler", false);
+    // Drivers of the simulation take seconds.
+    let waits = Value::map([("bindingTimeout", Value::text("20s"))]);
+    spec.args.insert("DynamicResources".into(), waits);
     let profile = Profile::build(&spec, berth_plugins::registry());
     let profile = profile.unwrap_or_else(|error| panic!("{error}"));
     let unbuilt = Arc::new(berth_plugins::UnbuiltGate);
     let gate = AlwaysGate { name: "Unbuilt", gate: unbuilt.clone(), interest: unbuilt };
-    Engine::new(vec![profile], Setup { gates: vec![gate], ..setup })
+    let selectors = Some(berth_plugins::selectors());
+    Engine::new(vec![profile], Setup { gates: vec![gate], selectors, ..setup })
 }

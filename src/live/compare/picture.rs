@@ -4,13 +4,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use berth_core::engine::Engine;
-use berth_core::snapshot::{Cluster, ClusterEvent, NodeIdx, Place, PodRecord, ResourceId};
+use berth_core::snapshot::{
+    Cluster, ClusterEvent, DeviceEvent, NodeIdx, Place, PodRecord, ResourceId,
+};
 use berth_core::types::resources::AMOUNT_MAX;
 use berth_core::types::volume::{
     CsiNode, PersistentVolume, PersistentVolumeClaim, StorageClass, VolumeAttachment,
 };
 use berth_core::types::workload::{Namespace, PodSelectorOwner, SelectorKind};
-use berth_core::types::{Node, Pod, PodRequests, Text};
+use berth_core::types::{
+    DeviceClass, DeviceTaintRule, Node, Pod, PodRequests, ResourceClaim, ResourceSlice, Text,
+};
 
 use crate::live::kinds::Key;
 use crate::wire::Kind;
@@ -36,6 +40,10 @@ pub enum Content {
     Class(StorageClass),
     CsiNode(CsiNode),
     Attachment(VolumeAttachment),
+    Slice(Box<ResourceSlice>),
+    DeviceClass(Box<DeviceClass>),
+    TaintRule(Box<DeviceTaintRule>),
+    DeviceClaim(Box<ResourceClaim>),
 }
 
 impl Content {
@@ -51,6 +59,7 @@ impl Content {
             ClusterEvent::StorageClassApplied(class) => Some(Content::Class(class)),
             ClusterEvent::CsiNodeApplied(node) => Some(Content::CsiNode(node)),
             ClusterEvent::AttachmentApplied(attachment) => Some(Content::Attachment(attachment)),
+            ClusterEvent::Devices(event) => Content::of_devices(event),
             ClusterEvent::NodeDeleted { .. }
             | ClusterEvent::PodDeleted { .. }
             | ClusterEvent::NamespaceDeleted { .. }
@@ -63,6 +72,19 @@ impl Content {
         }
     }
 
+    fn of_devices(event: DeviceEvent) -> Option<Content> {
+        match event {
+            DeviceEvent::SliceApplied(slice) => Some(Content::Slice(slice)),
+            DeviceEvent::ClassApplied(class) => Some(Content::DeviceClass(class)),
+            DeviceEvent::TaintRuleApplied(rule) => Some(Content::TaintRule(rule)),
+            DeviceEvent::ClaimApplied(claim) => Some(Content::DeviceClaim(claim)),
+            DeviceEvent::SliceDeleted { .. }
+            | DeviceEvent::ClassDeleted { .. }
+            | DeviceEvent::TaintRuleDeleted { .. }
+            | DeviceEvent::ClaimDeleted { .. } => None,
+        }
+    }
+
     /// Returns the version, 0 for kinds of which the ledger keeps none.
     pub fn version(&self) -> u64 {
         match self {
@@ -70,6 +92,10 @@ impl Content {
             Content::Pod(pod) => pod.resource_version,
             Content::Claim(claim) => claim.resource_version,
             Content::Volume(volume) => volume.resource_version,
+            Content::Slice(slice) => slice.resource_version,
+            Content::DeviceClass(class) => class.resource_version,
+            Content::TaintRule(rule) => rule.resource_version,
+            Content::DeviceClaim(claim) => claim.resource_version,
             Content::Namespace(_)
             | Content::Owner(_)
             | Content::Class(_)
@@ -99,6 +125,12 @@ impl Content {
             Content::Class(class) => id(Kind::StorageClass, &none, &class.name, &none),
             Content::CsiNode(node) => id(Kind::CsiNode, &none, &node.name, &none),
             Content::Attachment(it) => id(Kind::VolumeAttachment, &none, &it.name, &none),
+            Content::Slice(slice) => id(Kind::ResourceSlice, &none, &slice.name, &none),
+            Content::DeviceClass(class) => id(Kind::DeviceClass, &none, &class.name, &none),
+            Content::TaintRule(rule) => id(Kind::DeviceTaintRule, &none, &rule.name, &none),
+            Content::DeviceClaim(claim) => {
+                id(Kind::ResourceClaim, &claim.key.namespace, &claim.key.name, &none)
+            }
         }
     }
 }

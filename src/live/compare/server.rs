@@ -57,14 +57,14 @@ impl Server<'_> {
     ///
     /// # Errors
     /// A text for the log.
-    pub(super) async fn object(&self, id: &Id) -> Result<Option<Content>, String> {
-        let collection = kinds::collection_path(id.kind, &id.key.namespace);
+    pub(super) async fn object(&self, kind: Kind, id: &Id) -> Result<Option<Content>, String> {
+        let collection = kinds::collection_path(kind, &id.key.namespace);
         let answer = self.get(format!("{collection}/{}", id.key.name)).await?;
         if answer.status.as_u16() == 404 {
             return Ok(None);
         }
         let body = std::str::from_utf8(succeeded(&answer)?).map_err(|e| e.to_string())?;
-        let content = self.read(id.kind, body).filter(|content| content.id() == *id);
+        let content = self.read(kind, body).filter(|content| content.id() == *id);
         // The lists leave out what has ended, and so does the ledger.
         Ok(content.filter(|content| !matches!(content, Content::Pod(pod) if pod.finished())))
     }

@@ -17,6 +17,8 @@ pub struct Need {
     /// None: whatever its name.
     pub name: Option<String>,
     pub needed_for: &'static str,
+    /// Needed only where the server has this kind.
+    pub of_kind: Option<Kind>,
 }
 
 /// What is run, as far as rights hang on it.
@@ -33,6 +35,9 @@ pub struct Features {
 /// Returns what the scheduler itself needs.
 pub fn of_scheduler(features: &Features) -> Vec<Need> {
     let mut needs: Vec<Need> = features.kinds.iter().flat_map(|kind| of_kind(*kind)).collect();
+    if features.kinds.contains(&Kind::ResourceClaim) {
+        needs.extend(of_claims());
+    }
     let core = |resource, verb, needed_for| anywhere("", resource, verb, needed_for);
     needs.push(core("pods/binding", "create", "binding pods"));
     needs.push(core("pods/status", "patch", "PodScheduled conditions, and settling lost binds"));
@@ -69,6 +74,23 @@ fn of_kind(kind: Kind) -> impl Iterator<Item = Need> {
         namespace: None,
         name: None,
         needed_for,
+        of_kind: Some(kind),
+    })
+}
+
+/// Since Kubernetes 1.36 the part of a claim's status that says what is allocated and to whom it is
+/// reserved has a right of its own, beside the one for the status.
+fn of_claims() -> impl Iterator<Item = Need> {
+    let claims = [
+        ("resourceclaims", "patch", "keeping claims that devices are allocated to"),
+        ("resourceclaims/status", "patch", "allocating devices"),
+        ("resourceclaims/binding", "patch", "allocating devices, since Kubernetes 1.36"),
+        ("resourceclaims", "create", "devices for extended resources"),
+        ("resourceclaims", "delete", "devices for extended resources"),
+    ];
+    claims.into_iter().map(|(resource, verb, needed_for)| Need {
+        of_kind: Some(Kind::ResourceClaim),
+        ..anywhere("resource.k8s.io", resource, verb, needed_for)
     })
 }
 
@@ -80,6 +102,7 @@ fn of_election(rules: &Rules) -> Vec<Need> {
         namespace: Some(rules.namespace.clone()),
         name: name.map(str::to_owned),
         needed_for: "leader election",
+        of_kind: None,
     };
     let mut needs = vec![lease("create", None)];
     for verb in ["get", "update", "watch"] {
@@ -119,5 +142,6 @@ fn anywhere(group: &str, resource: &str, verb: &'static str, needed_for: &'stati
         namespace: None,
         name: None,
         needed_for,
+        of_kind: None,
     }
 }

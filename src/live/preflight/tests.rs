@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use berth_core::framework::Op;
 use berth_core::framework::plan::NameOf;
-use berth_core::types::{Condition, PodRef, PodUid, Span, Value};
+use berth_core::framework::{ClaimWrite, Op};
+use berth_core::types::{ClaimKey, ClaimRef, Condition, PodRef, PodUid, Span, Value};
 use http::Method;
 use k8s_openapi::jiff;
 
@@ -52,6 +52,11 @@ fn operations() -> Vec<Op> {
         resource_version: 1,
         body: Value::map([]),
     };
+    let devices = |write| {
+        let key = ClaimKey { namespace: "ns".into(), name: "c".into() };
+        let claim = ClaimRef { key, uid: "u".into() };
+        Op::Claim { claim, resource_version: 1, write }
+    };
     let operations = vec![
         Op::Bind { pod: pod(), node: "n".into(), resource_version: 1 },
         Op::ReadPod { pod: pod() },
@@ -59,12 +64,31 @@ fn operations() -> Vec<Op> {
         Op::SetCondition { pod: pod(), resource_version: 1, condition, nominated_node: None },
         Op::DeletePod { pod: pod() },
         claim(None),
+        Op::Create {
+            kind: "resourceclaims".into(),
+            namespace: "ns".into(),
+            name: NameOf::Known("a-extended-resources-".into()),
+            generate_name: true,
+            body: Value::map([("spec", Value::map([]))]),
+        },
+        Op::Delete {
+            kind: "resourceclaims".into(),
+            namespace: "ns".into(),
+            name: NameOf::Known("c".into()),
+        },
+        devices(ClaimWrite::Read),
+        devices(ClaimWrite::Protect { finalizers: Vec::new() }),
+        devices(ClaimWrite::Allocate { allocation: None, pod: pod() }),
+        devices(ClaimWrite::Release { pod: pod().uid, deallocate: true }),
     ];
     for operation in &operations {
         match operation {
             Op::Bind { .. } | Op::ReadPod { .. } | Op::Fence { .. } | Op::SetCondition { .. } => {}
             Op::DeletePod { .. } | Op::Patch { .. } => {}
-            // No plugin makes or deletes objects yet.
+            Op::Claim { write, .. } => match write {
+                ClaimWrite::Read | ClaimWrite::Protect { .. } => {}
+                ClaimWrite::Allocate { .. } | ClaimWrite::Release { .. } => {}
+            },
             Op::Create { .. } | Op::Delete { .. } => {}
         }
     }

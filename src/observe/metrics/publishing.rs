@@ -8,7 +8,7 @@ use super::recording::Recorder;
 use super::render::set;
 
 impl Recorder {
-    /// Cost: O(nodes + services + waiting entries), once a second at most.
+    /// Cost: O(nodes + services + slices + waiting entries), once a second at most.
     pub(super) fn publish(&mut self, engine: &Engine) {
         self.publish_ledger(engine);
         self.publish_queue(engine);
@@ -50,6 +50,10 @@ impl Recorder {
             ("storageclasses", sizes.storage_classes),
             ("csinodes", sizes.csi_nodes),
             ("volumeattachments", sizes.attachments),
+            ("resourceslices", sizes.resource_slices),
+            ("devices", sizes.devices),
+            ("resourceclaims", sizes.resource_claims),
+            ("deviceclasses", sizes.device_classes),
         ];
         for (kind, count) in ledger {
             set(&families.ledger, &[kind], count as f64);

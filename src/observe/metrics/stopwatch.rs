@@ -32,6 +32,9 @@ pub(super) struct PointTimes {
     laps: [Lap; N_POINTS],
 }
 
+/// The plugin that looks for victims.
+const PREEMPTION: &str = "DefaultPreemption";
+
 /// What a point has taken since its last observation, and how it went.
 #[derive(Default)]
 struct Lap {
@@ -147,7 +150,9 @@ impl Stopwatch for PointTimes {
         let labels = [point_name(point), &profile.name, code.name()];
         let made = || with(&families.points, labels);
         observe(&profile.points[point as usize], code, made, nanos);
-        if point == Point::PostFilter {
+        // Other plugins make room in other ways. Source: pkg/scheduler/framework/preemption.
+        let evicts = profile.plugins[point as usize].iter().any(|(name, _)| *name == PREEMPTION);
+        if point == Point::PostFilter && evicts {
             let evaluated = families.evaluation.with_label_values(&["pod", code.name()]);
             evaluated.observe(seconds(nanos));
         }

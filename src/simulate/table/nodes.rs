@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use berth_core::types::claim::Consumer;
 use berth_core::types::resources::CPU;
-use berth_core::types::{Node, Pod, Resources};
+use berth_core::types::{Node, Pod, PodUid, Resources, Text};
 
 use super::amounts::{gpus, is_part, label, n_gpus, shown, sum};
 use super::paint::{Paint, Piece, Style, cells, cut, joined, padded, plain, width, wrap};
@@ -28,8 +29,16 @@ pub(super) struct Usage<'a> {
     pool: String,
     before: Resources,
     used: Resources,
-    /// Pods with whether they were placed now.
-    pub(super) pods: Vec<(&'a Pod, bool)>,
+    pub(super) pods: Vec<Sitting<'a>>,
+}
+
+/// A pod on a node.
+pub(super) struct Sitting<'a> {
+    pub(super) pod: &'a Pod,
+    /// It was placed now.
+    pub(super) now: bool,
+    /// The names of the devices that it may use, as its claims have them.
+    pub(super) devices: Vec<&'a Text>,
 }
 
 impl Usage<'_> {
@@ -59,6 +68,7 @@ pub(super) fn usages<'a>(view: &View<'a>) -> Vec<Usage<'a>> {
     usages.sort_by_cached_key(|u| (u.gpus_total() == 0, u.pool.clone(), natural(&u.node.name)));
     let at: BTreeMap<&str, usize> =
         usages.iter().enumerate().map(|(at, usage)| (&*usage.node.name, at)).collect();
+    let mut devices = devices(view);
     for pod in view.pods.iter().filter(|pod| !pod.finished()) {
         let Some(at) = pod.node_name.as_ref().and_then(|node| at.get(&**node)) else { continue };
         let usage = &mut usages[*at];
@@ -67,14 +77,30 @@ pub(super) fn usages<'a>(view: &View<'a>) -> Vec<Usage<'a>> {
         if !now {
             usage.before.add(&pod.usage.real);
         }
-        usage.pods.push((pod, now));
+        let devices = devices.remove(&pod.uid).unwrap_or_default();
+        usage.pods.push(Sitting { pod, now, devices });
     }
     for usage in &mut usages {
         usage
             .pods
-            .sort_by_cached_key(|(pod, now)| (*now, pod.namespace.clone(), natural(&pod.name)));
+            .sort_by_cached_key(|it| (it.now, it.pod.namespace.clone(), natural(&it.pod.name)));
     }
     usages
+}
+
+/// Returns the devices of the claims that each pod uses.
+fn devices<'a>(view: &View<'a>) -> BTreeMap<&'a PodUid, Vec<&'a Text>> {
+    let mut devices: BTreeMap<&PodUid, Vec<&Text>> = BTreeMap::new();
+    for claim in view.claims {
+        let results = claim.allocation.iter().flat_map(|allocation| &allocation.results);
+        let names: Vec<&Text> = results.map(|result| &result.id.device).collect();
+        for user in &claim.reserved_for {
+            if let Consumer::Pod(uid) = user {
+                devices.entry(uid).or_default().extend(&names);
+            }
+        }
+    }
+    devices
 }
 
 fn pool(node: &Node) -> String {
@@ -177,7 +203,9 @@ pub(super) fn lines(usages: &[Usage<'_>], paint: Paint) -> Vec<String> {
         return vec!["No nodes.".to_owned()];
     }
     let columns = Columns::of(usages);
-    let mut lines = vec![paint.show(&Piece::new(titles(&columns), Style::Dim))];
+    let with_devices = usages.iter().flat_map(|usage| &usage.pods).any(|it| !it.devices.is_empty());
+    let titles = titles(&columns, with_devices);
+    let mut lines = vec![paint.show(&Piece::new(titles, Style::Dim))];
     for pool in usages.chunk_by(|a, b| a.pool == b.pool) {
         lines.push(String::new());
         lines.push(heading(pool, paint));
@@ -186,10 +214,11 @@ pub(super) fn lines(usages: &[Usage<'_>], paint: Paint) -> Vec<String> {
     lines
 }
 
-fn titles(columns: &Columns) -> String {
+fn titles(columns: &Columns, with_devices: bool) -> String {
     let name = padded("NODE".to_owned(), 4, columns.name + 2);
     let used = padded("IN USE".to_owned(), 6, columns.pods() - 2 - columns.name - 2);
-    format!("  {name}{used}PODS (×GPUs, + placed now)")
+    let devices = if with_devices { ", [devices]" } else { "" };
+    format!("  {name}{used}PODS (×GPUs{devices}, + placed now)")
 }
 
 fn heading(pool: &[Usage<'_>], paint: Paint) -> String {

@@ -1,13 +1,15 @@
 //! The pods of a node, and what else keeps pods away from it, as the last column.
 
-use berth_core::types::{Pod, Taint, TaintEffect};
+use berth_core::types::{Pod, Taint, TaintEffect, Text};
 
 use super::amounts::n_gpus;
-use super::nodes::Usage;
+use super::nodes::{Sitting, Usage};
 use super::paint::{Piece, Style, plain};
 
 /// Lines of pods that a node gets.
 const LINES_MAX: usize = 4;
+/// Devices of a pod that are named.
+const DEVICES_MAX: usize = 4;
 
 /// Keeps what fits into a few lines and counts the rest.
 pub(super) fn shorten(lines: &mut Vec<Vec<Piece>>) {
@@ -18,17 +20,17 @@ pub(super) fn shorten(lines: &mut Vec<Vec<Piece>>) {
     }
 }
 
-/// The pods that hold GPUs or came now by name, the rest as a number.
+/// The pods that hold GPUs or other devices, or came now, by name, the rest as a number.
 pub(super) fn pods(usage: &Usage<'_>, pool: &[Usage<'_>]) -> Vec<Piece> {
     let has_gpus = usage.gpus_total() > 0;
     let (mut pieces, mut n_rest) = (Vec::new(), 0);
-    for (pod, now) in &usage.pods {
-        let n_held = n_gpus(&pod.usage.real);
-        if has_gpus && n_held == 0 && !now {
+    for sitting in &usage.pods {
+        let n_held = n_gpus(&sitting.pod.usage.real);
+        if has_gpus && n_held == 0 && sitting.devices.is_empty() && !sitting.now {
             n_rest += 1;
             continue;
         }
-        pieces.push(pod_piece(pod, *now, n_held));
+        pieces.push(pod_piece(sitting, n_held));
     }
     if n_rest > 0 {
         pieces.push(Piece::new(format!("{n_rest} without GPUs"), Style::Dim));
@@ -61,12 +63,28 @@ pub(super) fn shown_taint(taint: &Taint) -> String {
     }
 }
 
-fn pod_piece(pod: &Pod, now: bool, n_held: i64) -> Piece {
-    let mark = if now { "+" } else { "" };
+fn pod_piece(sitting: &Sitting<'_>, n_held: i64) -> Piece {
+    let Sitting { pod, now, devices } = sitting;
+    let mark = if *now { "+" } else { "" };
     let count = if n_held > 0 { format!(" ×{n_held}") } else { String::new() };
     let leaving = if pod.terminating { " (leaving)" } else { "" };
-    let style = if now { Style::Good } else { Style::Plain };
-    Piece::new(format!("{mark}{}{count}{leaving}", name(pod)), style)
+    let style = if *now { Style::Good } else { Style::Plain };
+    let devices = device_list(devices);
+    Piece::new(format!("{mark}{}{count}{devices}{leaving}", name(pod)), style)
+}
+
+/// Returns the devices in brackets, a few of them by name.
+fn device_list(devices: &[&Text]) -> String {
+    let mut names: Vec<String> = devices.iter().map(|name| plain(name)).collect();
+    if names.is_empty() {
+        return String::new();
+    }
+    if names.len() > DEVICES_MAX {
+        let n_more = names.len() - (DEVICES_MAX - 1);
+        names.truncate(DEVICES_MAX - 1);
+        names.push(format!("and {n_more} more"));
+    }
+    format!(" [{}]", names.join(" "))
 }
 
 /// The pod's name, with its namespace unless that is `default`.

@@ -182,6 +182,12 @@ wire! {
         init_container_statuses: Field<List<ContainerStatus>>,
         resources: Field<ResourceRequirements>,
         allocated_resources: Field<Map<Quantity>>,
+        resource_claim_statuses: Field<List<PodResourceClaimStatus>>,
+    }
+
+    pub struct PodResourceClaimStatus {
+        name: Field<String>,
+        resource_claim_name: Field<String>,
     }
 
     pub struct PodCondition {

@@ -1,8 +1,8 @@
 //! What a pod's containers ask for.
 
 use berth_core::types::requests::PodContainers;
-use berth_core::types::resources::{CPU, MEMORY, PODS};
-use berth_core::types::{ContainerRequests, Resources, Text};
+use berth_core::types::resources::{CPU, MEMORY, PODS, may_be_devices};
+use berth_core::types::{ContainerExtended, ContainerRequests, ExtendedAmount, Resources, Text};
 
 use super::SPEC;
 use crate::wire::k8s::pod as k8s;
@@ -32,6 +32,45 @@ pub(super) fn read(reading: &mut Reading<'_>, spec: &k8s::PodSpec) -> (PodContai
     (wanted.pod_level, limits.pod_level) = pod_level(reading, spec, &wanted);
     let limits = limit(&limits, &wanted.overhead);
     (wanted, limits)
+}
+
+/// Returns the containers that ask for resources which a device class may back.
+pub(super) fn extended(reading: &mut Reading<'_>, spec: &k8s::PodSpec) -> Vec<ContainerExtended> {
+    let mut found = Vec::new();
+    let mut index = 0;
+    for (field, list) in
+        [("initContainers", &spec.init_containers), ("containers", &spec.containers)]
+    {
+        let init = field == "initContainers";
+        reading.each(&SPEC.field(field), list, |reading, at, container| {
+            let resources = extended_amounts(reading, at, container);
+            if !resources.is_empty() {
+                let name = reading.text(&at.field("name"), &container.name);
+                let ends = init && !is_sidecar(container);
+                found.push(ContainerExtended { container: name, index, ends, resources });
+            }
+            index += 1;
+        });
+    }
+    found
+}
+
+fn extended_amounts(
+    reading: &mut Reading<'_>,
+    at: &Path<'_>,
+    container: &k8s::Container,
+) -> Vec<ExtendedAmount> {
+    let requests = container.resources.value().and_then(|wire| wire.requests.value());
+    if !requests.is_some_and(|map| map.keys().any(|name| may_be_devices(name))) {
+        return Vec::new();
+    }
+    let Some(wire) = container.resources.value() else { return Vec::new() };
+    let at = at.field("resources");
+    let mut amounts = reading.amounts(&at.field("requests"), &wire.requests);
+    amounts.sort();
+    let counted = amounts.into_iter().zip(0u32..);
+    let devices = counted.filter(|((name, amount), _)| may_be_devices(name) && *amount > 0);
+    devices.map(|((resource, amount), index)| ExtendedAmount { resource, amount, index }).collect()
 }
 
 /// Returns the limits of a whole pod: overhead comes on top of what is limited at all.

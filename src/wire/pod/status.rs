@@ -1,6 +1,6 @@
 //! What a pod's status tells the scheduler.
 
-use berth_core::types::{Condition, Phase, Pod};
+use berth_core::types::{Condition, Phase, Pod, Text};
 
 use crate::wire::field::Field;
 use crate::wire::k8s::pod as k8s;
@@ -23,6 +23,7 @@ pub(super) fn read(reading: &mut Reading<'_>, status: &k8s::PodStatus, pod: &mut
         }
     }
     pod.unscheduled = unscheduled(reading, status);
+    pod.claim_statuses = claim_statuses(reading, status);
 }
 
 /// A phase that isn't known never counts as ended: the pod keeps what it holds.
@@ -55,6 +56,19 @@ fn unscheduled(reading: &mut Reading<'_>, status: &k8s::PodStatus) -> Option<Con
         }
     });
     unscheduled
+}
+
+/// Returns the claims made from the pod's templates; none where the pod does without.
+fn claim_statuses(reading: &mut Reading<'_>, status: &k8s::PodStatus) -> Vec<(Text, Option<Text>)> {
+    let at = STATUS.field("resourceClaimStatuses");
+    let mut statuses = Vec::new();
+    reading.each(&at, &status.resource_claim_statuses, |reading, at, status| {
+        let name = reading.required_text(&at.field("name"), &status.name);
+        // Hardly two pods share one.
+        let claim = reading.opt(&at.field("resourceClaimName"), &status.resource_claim_name);
+        statuses.push((name, claim.map(|claim| Text::from(claim.as_str()))));
+    });
+    statuses
 }
 
 /// Tells whether the node has said that it can never grant the resize that is asked for.

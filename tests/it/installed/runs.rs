@@ -14,9 +14,11 @@ use crate::support::https::{Ask, free_port};
 use crate::support::objects::{bound, create, event, gpu_node, gpu_pod, told};
 
 /// What none of the below needs, with the reason why it is granted.
-const UNUSED: [(&str, &str); 2] = [
+const UNUSED: [(&str, &str); 4] = [
     ("get", "a pod whose bind has had no answer; what SIGUSR2's comparison looks at again"),
     ("patch events", "an event that repeats counts up"),
+    ("patch resourceclaims/binding", "no path of its own: asked for beside resourceclaims/status"),
+    ("delete resourceclaims", "a claim for extended resources whose pod finds no place after all"),
 ];
 
 /// Starts Berth as the Deployment would: with its configuration, as its service account.
@@ -67,6 +69,7 @@ fn its_rights_are_enough_and_none_is_spare() {
     plain_pods_land_on_its_own_nodes(&api);
     a_volume_pulls_its_pod(&api);
     spread_and_affinity_hold(&api);
+    devices_are_allocated(&api);
     what_fits_nowhere_is_told_why(&api);
 
     let runtime = Runtime::new().expect("a runtime");
@@ -152,6 +155,42 @@ fn spread_and_affinity_hold(api: &ApiClient) {
     assert_eq!(nodes.len(), 2, "{nodes:?}");
     create(api, &pod("choosy", &json!({"nodeSelector": {"kubernetes.io/hostname": "n-a"}})));
     assert_eq!(bound(api, "choosy"), "n-a");
+}
+
+fn devices_are_allocated(api: &ApiClient) {
+    let version = "resource.k8s.io/v1";
+    let selector = json!({"cel": {"expression": "device.driver == 'gpu.example.com'"}});
+    let devices: Vec<Value> = ["gpu-0", "gpu-1"].map(|name| json!({"name": name})).into();
+    let request = json!({"name": "gpu", "exactly": {"deviceClassName": "gpu"}});
+    for object in [
+        json!({"apiVersion": version, "kind": "DeviceClass", "metadata": {"name": "gpu"},
+               "spec": {"selectors": [selector], "extendedResourceName": "example.com/gpu"}}),
+        json!({"apiVersion": version, "kind": "ResourceSlice", "metadata": {"name": "gpus"},
+               "spec": {"driver": "gpu.example.com", "nodeName": "n-a", "devices": devices,
+                        "pool": {"name": "n-a", "generation": 1, "resourceSliceCount": 1}}}),
+        json!({"apiVersion": version, "kind": "ResourceClaim",
+               "metadata": {"namespace": "default", "name": "card"},
+               "spec": {"devices": {"requests": [request]}}}),
+    ] {
+        create(api, &object);
+    }
+    let claims = json!([{"name": "card", "resourceClaimName": "card"}]);
+    create(api, &pod("with-card", &json!({"resourceClaims": claims})));
+    assert_eq!(bound(api, "with-card"), "n-a");
+    let path = format!("/apis/{version}/namespaces/default/resourceclaims/card");
+    let claim = api.get(&path).expect("the claim");
+    let finalizers = json!(["resource.kubernetes.io/delete-protection"]);
+    assert_eq!(claim["metadata"]["finalizers"], finalizers);
+    let status = &claim["status"];
+    assert_eq!(status["allocation"]["devices"]["results"][0]["pool"], "n-a");
+    assert_eq!(status["reservedFor"][0]["name"], "with-card");
+
+    let mut extended = pod("extended", &json!({}));
+    let amounts = json!({"example.com/gpu": "1"});
+    extended["spec"]["containers"][0]["resources"] =
+        json!({"requests": amounts, "limits": amounts});
+    create(api, &extended);
+    assert_eq!(bound(api, "extended"), "n-a");
 }
 
 fn what_fits_nowhere_is_told_why(api: &ApiClient) {

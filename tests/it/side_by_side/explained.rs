@@ -83,7 +83,6 @@ pub(super) const TABLE: &[Explained] = &[
     because("metrics family scheduler_get_node_hint_duration_seconds", BATCHING),
     because("metrics family scheduler_store_schedule_results_duration_seconds", BATCHING),
     because("metrics family scheduler_goroutines", "there are none; see berth_plans"),
-    because(point!("PostFilter"), "preemption is not built yet"),
     because(point!("PreBindPreFlight"), "nothing is asked ahead of PreBind"),
     because(point!("PreScore"), ONE_NODE),
     because(point!("Score"), ONE_NODE),

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::framework::{
-    Cycle, CycleState, NodeSet, Normalize, Points, PreFilterAnswer, PreScoreAnswer, Reason, Verdict,
+    Cycle, CycleState, NodeSet, Normalize, Points, PreFilterAnswer, PreScoreAnswer, Reason,
+    Verdict, Work,
 };
 use crate::snapshot::{Cluster, NodeIdx};
 use crate::types::Pod;
@@ -37,7 +38,7 @@ impl Look {
         }
         let mut verdicts = BTreeMap::new();
         for (node, _) in cluster.nodes().iter() {
-            if let Some(verdict) = verdict_on(plugins, &answers, cycle, &state, node) {
+            if let Some(verdict) = verdict_on(plugins, &answers, cycle, &mut state, node) {
                 verdicts.insert(node, verdict);
             }
         }
@@ -53,6 +54,11 @@ impl Look {
         self.verdicts.values().any(Verdict::fits)
     }
 
+    /// Tells whether the attempt fails: nobody is asked then how room could be made.
+    pub(super) fn broken(&self) -> bool {
+        self.verdicts.values().any(|verdict| matches!(verdict, Verdict::Broken(_)))
+    }
+
     /// The verdict of any node; those left out by PreFilter can't be helped.
     pub(super) fn verdict(&self, node: NodeIdx) -> Verdict {
         self.verdicts.get(&node).cloned().unwrap_or(Verdict::Unresolvable(Reason::default()))
@@ -60,7 +66,7 @@ impl Look {
 
     /// Returns the scores of the nodes that fit; `None` if the plugin has no scorer or skips.
     pub(super) fn scores(
-        &self,
+        &mut self,
         points: &Points,
         cluster: &Cluster,
         pod: &Pod,
@@ -68,24 +74,21 @@ impl Look {
         let scorer = points.score.as_ref()?;
         let cycle = Cycle { pod, cluster };
         let feasible = self.feasible();
-        // PreScore may read what PreFilter kept, so PreFilter runs into the same state again.
-        let mut state = CycleState::default();
-        if let Some(point) = &points.pre_filter {
-            point.pre_filter(cycle, &mut state);
-        }
+        // PreScore and Score may read what PreFilter and Filter kept.
+        let state = &mut self.state;
         if let Some(point) = &points.pre_score
-            && point.pre_score(cycle, &mut state, &feasible) == PreScoreAnswer::Skip
+            && point.pre_score(cycle, state, &feasible) == PreScoreAnswer::Skip
         {
             return None;
         }
         let raw: Vec<(NodeIdx, i64)> =
-            feasible.iter().map(|node| (node, scorer.score(cycle, &state, node))).collect();
+            feasible.iter().map(|node| (node, scorer.score(cycle, state, node))).collect();
         let mut normal = raw.clone();
         match scorer.normalizes() {
             Normalize::No => {}
             Normalize::ToMax => to_max(&mut normal, false),
             Normalize::ToMaxReversed => to_max(&mut normal, true),
-            Normalize::Own => scorer.normalize(cycle, &state, &mut normal),
+            Normalize::Own => scorer.normalize(cycle, state, &mut normal),
         }
         Some(
             raw.iter()
@@ -100,7 +103,7 @@ fn verdict_on(
     plugins: &[Built],
     answers: &[PreFilterAnswer],
     cycle: Cycle<'_>,
-    state: &CycleState,
+    state: &mut CycleState,
     node: NodeIdx,
 ) -> Option<Verdict> {
     for (plugin, answer) in plugins.iter().zip(answers) {
@@ -108,7 +111,12 @@ fn verdict_on(
             PreFilterAnswer::Skip => continue,
             PreFilterAnswer::Only(nodes) if !nodes.contains(&node) => return None,
             PreFilterAnswer::Only(_) | PreFilterAnswer::Continue => match &plugin.points.filter {
-                Some(point) => point.filter(cycle, state, node),
+                Some(point) => {
+                    let mut work = Work::unlimited();
+                    let verdict = point.search(cycle, state, node, &mut work);
+                    state.put_found(plugin.name, node, work.into_kept());
+                    verdict.unwrap_or_else(|| Verdict::Broken("the search did not end".into()))
+                }
                 None => continue,
             },
             PreFilterAnswer::Unschedulable(reason) | PreFilterAnswer::Pending(reason) => {

@@ -1,7 +1,14 @@
 //! Answers as text.
 
-use crate::framework::{Normalize, Op, Points, PreFilterAnswer, Reason, Verdict};
-use crate::snapshot::{Change, Cluster, NodeAspects, NodeIdx, PodAspects, StorageKind};
+use crate::framework::plan::NameOf;
+use crate::framework::{
+    ClaimWrite, Normalize, Op, Points, PreFilterAnswer, Reason, StageDraft, Verdict, WriteDraft,
+};
+use crate::snapshot::devices::claims::ClaimRecord;
+use crate::snapshot::{
+    Change, Cluster, DeviceChange, NodeAspects, NodeIdx, PodAspects, StorageKind,
+};
+use crate::types::claim::{Allocation, DeviceResult};
 use crate::types::{PodUid, Text};
 
 use super::look::{Look, Scored};
@@ -68,8 +75,110 @@ fn verdict(verdict: &Verdict) -> String {
 pub(super) fn op(op: &Op) -> String {
     match op {
         Op::Bind { pod, node, .. } => format!("binds {pod} (uid {}) to {node}", pod.uid),
+        Op::Claim { claim, write, .. } => format!("{} {}", claim_write(write), claim.key),
+        Op::Create { kind, namespace, name, body, .. } => {
+            format!("creates {kind} {namespace}/{} {body}", named_by(name))
+        }
+        Op::Patch { kind, namespace, name, subresource, body, .. } => {
+            let part = subresource.as_ref().map(|part| format!("/{part}")).unwrap_or_default();
+            format!("patches {kind}{part} {namespace}/{} {body}", named_by(name))
+        }
+        Op::Delete { kind, namespace, name } => {
+            format!("deletes {kind} {namespace}/{}", named_by(name))
+        }
         other => format!("{other:?}"),
     }
+}
+
+fn named_by(name: &NameOf) -> String {
+    match name {
+        NameOf::Known(name) => name.to_string(),
+        NameOf::FromWrite(label) => format!("<name from {label}>"),
+    }
+}
+
+fn claim_write(write: &ClaimWrite) -> String {
+    match write {
+        ClaimWrite::Read => "reads".to_owned(),
+        ClaimWrite::Protect { .. } => "protects".to_owned(),
+        ClaimWrite::Allocate { allocation: Some(new), pod } => {
+            format!("writes {} for {pod} to", allocation(new))
+        }
+        ClaimWrite::Allocate { allocation: None, pod } => format!("adds {pod} to"),
+        ClaimWrite::Release { pod, deallocate: true } => format!("frees devices and {pod} of"),
+        ClaimWrite::Release { pod, deallocate: false } => format!("takes {pod} off"),
+    }
+}
+
+/// Returns a line a write or wait.
+pub(super) fn stage(stage: &StageDraft) -> Vec<String> {
+    match stage {
+        StageDraft::Writes(writes) => {
+            writes.iter().map(|w| format!("before bind {}", draft(w))).collect()
+        }
+        StageDraft::Wait(wait) => {
+            let secs = wait.deadline.0 / 1000;
+            vec![format!("before bind waits until {secs} s, then: {}", wait.on_expiry)]
+        }
+    }
+}
+
+fn draft(write: &WriteDraft) -> String {
+    let undo = write.undo.as_ref().map(|undo| format!("; undo: {}", op(undo)));
+    let read = write.read_back.as_ref().map(|back| format!("; if lost: {}", op(&back.read)));
+    format!("{}{}{}", op(&write.op), undo.unwrap_or_default(), read.unwrap_or_default())
+}
+
+/// Returns what a plan holds for a claim.
+pub(super) fn held(record: &ClaimRecord) -> String {
+    let planned = record.planned.as_ref().map(|planned| allocation(&planned.allocation));
+    format!("claim {} holds {}", record.claim.key, planned.unwrap_or_default())
+}
+
+fn allocation(allocation: &Allocation) -> String {
+    let mut parts: Vec<String> = allocation.results.iter().map(result).collect();
+    if let Some(selector) = &allocation.node_selector {
+        let requirement = |r: &crate::types::Requirement| {
+            let values: Vec<&str> = r.values.iter().map(Text::as_str).collect();
+            format!("{} {:?} {}", r.key, r.operator, values.join(","))
+        };
+        let terms = selector.terms.iter().flat_map(|term| term.names.iter().chain(&term.labels));
+        parts.push(format!("usable on {}", terms.map(requirement).collect::<Vec<_>>().join("; ")));
+    }
+    for config in &allocation.config {
+        let from = if config.from_class { "class" } else { "claim" };
+        let (driver, parameters) = (&config.config.driver, &config.config.parameters);
+        let requests: Vec<&str> = config.config.requests.iter().map(Text::as_str).collect();
+        parts.push(format!("config of {from} [{}] {driver} {parameters}", requests.join(",")));
+    }
+    format!("({})", parts.join(", "))
+}
+
+/// As in `allocated=` of the notation.
+fn result(result: &DeviceResult) -> String {
+    let mut text = format!("{} {}", result.request, result.id);
+    let named = |amounts: &[(Text, crate::types::device::Quantity)]| {
+        let amounts = amounts.iter().map(|(name, amount)| format!("{name}={}", amount.text));
+        amounts.collect::<Vec<_>>().join(",")
+    };
+    let joined = |texts: &[Text]| texts.iter().map(Text::as_str).collect::<Vec<_>>().join(",");
+    let share =
+        result.share_id.as_ref().map(|_| format!(" share takes={}", named(&result.consumed)));
+    text += &share.unwrap_or_default();
+    text += if result.admin { " admin" } else { "" };
+    if !result.tolerations.is_empty() {
+        text += &format!(" tolerates {}", result.tolerations.len());
+    }
+    for (key, texts) in [
+        ("ready", &result.binding_conditions),
+        ("fails", &result.binding_failure_conditions),
+        ("skip", &result.skip_node_operations),
+    ] {
+        if !texts.is_empty() {
+            text += &format!(" {key}={}", joined(texts));
+        }
+    }
+    text
 }
 
 /// Returns what changed, such as `node a updated (labels)`.
@@ -94,6 +203,7 @@ pub(super) fn change(change: &Change, cluster: &Cluster) -> Text {
         Change::StorageDeleted { kind } => format!("{} deleted", storage(*kind)),
         Change::NamespaceChanged { name } => format!("namespace {name} changed"),
         Change::SelectorOwnerChanged => "selector owner changed".to_owned(),
+        Change::Devices(change) => devices(change),
     };
     text.into()
 }
@@ -126,10 +236,26 @@ fn pod_aspects(aspects: &PodAspects) -> String {
         ("scaled down", aspects.scaled_down),
         ("spec", aspects.spec),
         ("terminating", aspects.terminating),
+        ("claims", aspects.claims),
     ])
 }
 
 fn named(flags: &[(&str, bool)]) -> String {
     let set = flags.iter().filter(|(_, on)| *on).map(|(name, _)| *name);
     set.collect::<Vec<_>>().join(", ")
+}
+
+fn devices(change: &DeviceChange) -> String {
+    match change {
+        DeviceChange::Slice => "slice applied".to_owned(),
+        DeviceChange::SliceGone => "slice deleted".to_owned(),
+        DeviceChange::Class => "device class applied".to_owned(),
+        DeviceChange::ClassGone => "device class deleted".to_owned(),
+        DeviceChange::TaintRule => "taint rule changed".to_owned(),
+        DeviceChange::Claim { key, added: true, .. } => format!("claim {key} added"),
+        DeviceChange::Claim { key, deallocated: true, .. } => format!("claim {key} deallocated"),
+        DeviceChange::Claim { key, .. } => format!("claim {key} updated"),
+        DeviceChange::ClaimGone { key } => format!("claim {key} deleted"),
+        DeviceChange::Conflict(conflict) => format!("device {} granted twice", conflict.id),
+    }
 }

@@ -1,0 +1,7 @@
+//! The ledger of devices: rules of pools and claims, and random histories.
+
+mod claims;
+mod history;
+mod model;
+mod pools;
+mod properties;

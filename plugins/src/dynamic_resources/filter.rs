@@ -1,0 +1,289 @@
+//! PreFilter and Filter: can the claims be had on a node?
+
+use std::sync::Arc;
+
+use berth_core::framework::{
+    Cycle, CycleState, Filter, PreFilter, PreFilterAnswer, Reads, Reason, Verdict, Work,
+};
+use berth_core::snapshot::devices::claims::ClaimRecord;
+use berth_core::snapshot::devices::gather::PoolState;
+use berth_core::snapshot::{Cluster, IndexRef, NodeIdx};
+use berth_core::types::claim::{Allocation, DeviceDemand, DeviceResult, DeviceToleration};
+use berth_core::types::device::DeviceTaint;
+use berth_core::types::{Node, Pod, Text};
+
+use super::allocate::{Found, Refused, Search};
+use super::extended::Extended;
+use super::lookup::{claims_of_pod, requests_of};
+use super::{DynamicResources, NAME};
+
+const LEFT_OVER: &str = "cannot schedule extended resource claim";
+const NOT_AVAILABLE: &str = "resourceclaim not available on the node";
+
+/// What PreFilter worked out: the same for all pods of a class.
+pub(super) struct Prepared {
+    /// Of the claims without an allocation, in the pod's order.
+    pub(super) demands: Vec<Arc<DeviceDemand>>,
+    /// Of the others.
+    allocated: Vec<Allocated>,
+    /// Resources that devices may back, unless there is a claim for them already.
+    pub(super) extended: Option<Extended>,
+    /// There is a claim for them that an earlier attempt has left, without an allocation.
+    left_over: bool,
+    /// The raw score depends on what is found on a node.
+    pub(super) scored: bool,
+}
+
+struct Allocated {
+    uid: Text,
+    allocation: Arc<Allocation>,
+    /// It is not on the server yet: whether the devices may be granted is asked again.
+    planned: bool,
+    /// A driver has said that it won't prepare a device.
+    failed: bool,
+}
+
+impl PreFilter for DynamicResources {
+    fn pre_filter(&self, cycle: Cycle<'_>, state: &mut CycleState) -> PreFilterAnswer {
+        if !concerns(cycle) {
+            return PreFilterAnswer::Skip;
+        }
+        let unresolvable = |text: Text| PreFilterAnswer::Unresolvable(Reason::from(text));
+        let records = match claims_of_pod(cycle.pod, cycle.cluster) {
+            Ok(records) => records,
+            Err(text) => return unresolvable(text),
+        };
+        let mut prepared = Prepared {
+            demands: Vec::new(),
+            allocated: Vec::new(),
+            extended: None,
+            left_over: false,
+            scored: self.pack_claims,
+        };
+        match cycle.cluster.devices().special_claim(&cycle.pod.uid) {
+            None => prepared.extended = Extended::of(cycle.pod, cycle.cluster),
+            Some(record) => match allocated(record) {
+                Some(allocated) => prepared.allocated.push(allocated),
+                None => prepared.left_over = true,
+            },
+        }
+        for record in records {
+            if let Some(allocated) = allocated(record) {
+                if allocated.planned && !shares_plan(cycle.pod, cycle.cluster, record) {
+                    let of = format!("resource claim {}", record.claim.key);
+                    let text = format!("{of} is in the process of being allocated");
+                    return unresolvable(text.into());
+                }
+                prepared.allocated.push(allocated);
+                continue;
+            }
+            if let Some(refusal) = malformed(record, cycle.cluster) {
+                return refusal;
+            }
+            let demand = &record.claim.spec.demand;
+            prepared.scored |= demand.requests.iter().any(|request| request.first_available);
+            prepared.demands.push(Arc::clone(demand));
+        }
+        if prepared.is_empty() {
+            return PreFilterAnswer::Skip;
+        }
+        state.put(NAME, prepared);
+        PreFilterAnswer::Continue
+    }
+
+    fn reads(&self, cycle: Cycle<'_>) -> Reads {
+        reads(cycle)
+    }
+}
+
+impl Prepared {
+    fn is_empty(&self) -> bool {
+        self.demands.is_empty()
+            && self.allocated.is_empty()
+            && self.extended.is_none()
+            && !self.left_over
+    }
+
+    /// Returns what is to be allocated on the node: the claims' demands, then that of extended
+    /// resources.
+    ///
+    /// # Errors
+    /// Why nothing can be.
+    pub(super) fn demands_on(&self, node: &Node) -> Result<Vec<Arc<DeviceDemand>>, Verdict> {
+        let mut demands = self.demands.clone();
+        if let Some(extended) = &self.extended {
+            demands.extend(extended.on(node)?.map(|(demand, _)| Arc::new(demand)));
+        }
+        Ok(demands)
+    }
+}
+
+/// Tells whether the pod has claims, or resources that may become one.
+pub(super) fn concerns(cycle: Cycle<'_>) -> bool {
+    !cycle.pod.spec.claims.is_empty()
+        || !cycle.pod.spec.extended.is_empty()
+            && (cycle.cluster.devices().special_claim(&cycle.pod.uid).is_some()
+                || Extended::of(cycle.pod, cycle.cluster).is_some())
+}
+
+pub(super) fn reads(cycle: Cycle<'_>) -> Reads {
+    match concerns(cycle) {
+        true => Reads { indexes: vec![IndexRef::WideDevices, IndexRef::DeviceClasses] },
+        false => Reads::NODE,
+    }
+}
+
+fn allocated(record: &ClaimRecord) -> Option<Allocated> {
+    let allocation = Arc::clone(record.allocation()?);
+    let of = |result: &DeviceResult| {
+        let mut devices = record.claim.devices.iter();
+        devices.find(|d| d.id == result.id && d.share_id == result.share_id)
+    };
+    let failed = allocation.results.iter().any(|result| {
+        let conditions = of(result).map(|status| &status.conditions);
+        let is_true = |name: &Text| conditions.is_some_and(|c| c.get(name) == Some(&true));
+        result.binding_failure_conditions.iter().any(is_true)
+    });
+    let planned = record.claim.allocation.is_none();
+    Some(Allocated { uid: record.claim.uid.clone(), allocation, planned, failed })
+}
+
+/// Tells whether the allocation that is on its way is the pod's own, or that of a pod of its group.
+fn shares_plan(pod: &Pod, cluster: &Cluster, record: &ClaimRecord) -> bool {
+    let Some(planned) = &record.planned else { return true };
+    let of_group = |uid| {
+        let other = cluster.pod(uid).and_then(|other| other.pod.scheduling_group.as_ref());
+        other.is_some() && other == pod.scheduling_group.as_ref()
+    };
+    planned.pods.contains(&pod.uid) || planned.pods.iter().any(of_group)
+}
+
+/// Says what of a claim can't be allocated on any node.
+fn malformed(record: &ClaimRecord, cluster: &Cluster) -> Option<PreFilterAnswer> {
+    let unresolvable =
+        |text: String| Some(PreFilterAnswer::Unresolvable(Reason::from(Text::from(text))));
+    let claim = &record.claim;
+    let unknown = claim.spec.demand.requests.iter().find(|request| request.alternatives.is_empty());
+    if let Some(request) = unknown {
+        let of = format!("resource claim {}, request {}", claim.key, request.name);
+        return unresolvable(format!("{of}: unknown request type"));
+    }
+    for request in requests_of(record) {
+        if let Some(field) = &request.unsupported {
+            let of = format!("resource claim {}, request {}", claim.key, request.name);
+            return unresolvable(format!("{of}: {field} is not supported"));
+        }
+        if cluster.devices().class(&request.class).is_none() {
+            let (name, class) = (&request.name, &request.class);
+            return unresolvable(format!("request {name}: device class {class} does not exist"));
+        }
+    }
+    None
+}
+
+impl Filter for DynamicResources {
+    fn filter(&self, cycle: Cycle<'_>, state: &CycleState, node: NodeIdx) -> Verdict {
+        let verdict = self.search(cycle, state, node, &mut Work::unlimited());
+        verdict.unwrap_or_else(|| Verdict::Broken("the search for devices did not end".into()))
+    }
+
+    fn search(
+        &self,
+        cycle: Cycle<'_>,
+        state: &CycleState,
+        node: NodeIdx,
+        work: &mut Work,
+    ) -> Option<Verdict> {
+        let Some(prepared) = state.kept::<Prepared>(NAME) else { return Some(Verdict::Fit) };
+        let Some(object) = cycle.cluster.nodes().node(node) else {
+            return Some(Verdict::Unresolvable("node is gone".into()));
+        };
+        if !prepared.allocated.iter().all(|claim| available(claim, cycle.cluster, object)) {
+            return Some(Verdict::Unresolvable(NOT_AVAILABLE.into()));
+        }
+        if prepared.left_over {
+            return Some(Verdict::Unresolvable(LEFT_OVER.into()));
+        }
+        let demands = match prepared.demands_on(object) {
+            Ok(demands) if demands.is_empty() => return Some(Verdict::Fit),
+            Ok(demands) => demands,
+            Err(verdict) => return Some(verdict),
+        };
+        let mut search = match work.take::<Search>() {
+            Some(paused) => *paused,
+            None => Search::new(cycle.cluster, node, &demands, self.search),
+        };
+        let Some(result) = search.run(cycle.cluster, work) else {
+            work.keep(search);
+            return None;
+        };
+        Some(self.verdict(result, prepared, object, work))
+    }
+
+    fn reads(&self, cycle: Cycle<'_>) -> Reads {
+        reads(cycle)
+    }
+}
+
+/// A solution that took longer to find is kept for Reserve.
+const STEPS_KEPT: u64 = 1_000;
+
+impl DynamicResources {
+    fn verdict(
+        &self,
+        result: Result<Found, Refused>,
+        prepared: &Prepared,
+        node: &Node,
+        work: &mut Work,
+    ) -> Verdict {
+        match result {
+            Ok(found) => {
+                if prepared.scored || work.spent() > STEPS_KEPT {
+                    work.keep(found);
+                }
+                Verdict::Fit
+            }
+            Err(Refused::NoFit(text)) => Verdict::Unresolvable(text.into()),
+            Err(Refused::Broken(text)) => Verdict::Broken(text),
+            Err(Refused::NotProven) => {
+                let text = "timed out trying to allocate devices";
+                Verdict::Broken(format!("node {}: {text}", node.name).into())
+            }
+        }
+    }
+}
+
+fn available(claim: &Allocated, cluster: &Cluster, node: &Node) -> bool {
+    let selector = claim.allocation.node_selector.as_ref();
+    !claim.failed
+        && selector.is_none_or(|selector| selector.matches(&node.name, &node.labels))
+        && (!claim.planned || grantable(claim, cluster, node))
+}
+
+/// Tells whether an allocation that isn't written yet may still be: the devices are there, nobody
+/// else holds them, and no taint has come.
+fn grantable(claim: &Allocated, cluster: &Cluster, node: &Node) -> bool {
+    let devices = cluster.devices();
+    let pools = devices.pools_on(node);
+    claim.allocation.results.iter().all(|result| {
+        let pool =
+            pools.iter().find(|p| *p.driver == result.id.driver && *p.name == result.id.pool);
+        let Some(pool) = pool.filter(|pool| pool.state == PoolState::Complete) else {
+            return false;
+        };
+        let found = pool.devices.iter().find(|device| device.device.name == result.id.device);
+        let Some(found) = found else { return false };
+        let alone = found.taken.is_none_or(|taken| taken.holders.iter().all(|h| *h == claim.uid));
+        let mut taints = devices.taints(found.slice, found.device);
+        alone && taints.all(|taint| tolerated(taint, &result.tolerations))
+    })
+}
+
+/// Source: `ToleratesTaint` of the resource.k8s.io helpers.
+pub(super) fn tolerated(taint: &DeviceTaint, tolerations: &[DeviceToleration]) -> bool {
+    tolerations.iter().any(|toleration| {
+        let key = toleration.key.is_empty() && toleration.exists || toleration.key == taint.key;
+        let effect = toleration.effect.is_none_or(|effect| effect == taint.effect);
+        key && effect && (toleration.exists || toleration.value == taint.value)
+    })
+}
