@@ -25,7 +25,7 @@ pub(crate) struct Batch {
 impl Default for Batch {
     fn default() -> Batch {
         let options = Options::default();
-        Batch { start: 0, count: 2000, threads: 2, twice: false, all: false, options }
+        Batch { start: 0, count: 5000, threads: 2, twice: false, all: false, options }
     }
 }
 
