@@ -7,8 +7,7 @@ use berth_core::engine::{Decision, Engine, Input, Setup, WriteResult, Written};
 use berth_core::framework::Op;
 use berth_core::snapshot::{ClusterEvent, DeviceEvent};
 use berth_core::types::claim::{
-    AllocationMode, ClaimRequest, ClaimSpec, ConstraintKind, DeviceConstraint, DeviceDemand,
-    DeviceRequest,
+    ClaimRequest, ClaimSpec, ConstraintKind, DeviceConstraint, DeviceDemand, DeviceRequest,
 };
 use berth_core::types::device::{
     AttributeValue, Capacity, Consumption, CounterSet, DeviceModel, NANOS, Placement, Quantity,
@@ -243,27 +242,14 @@ fn demand(shape: Shape, at: usize) -> DeviceDemand {
         Shape::Matched => (2, vec![product.into(), memory.into()]),
         Shape::Mig => (1, vec![profile.into()]),
     };
-    let request = DeviceRequest {
-        name: "devices".into(),
-        class: DRIVER.into(),
-        selectors,
-        mode: AllocationMode::ExactCount(count),
-        admin: false,
-        tolerations: Vec::new(),
-        capacity: Vec::new(),
-        unsupported: None,
-    };
+    let request = DeviceRequest { selectors, ..DeviceRequest::exact("devices", DRIVER, count) };
     let root = DeviceConstraint {
         requests: Vec::new(),
         kind: ConstraintKind::Match,
         attribute: "resource.kubernetes.io/pcieRoot".into(),
     };
     DeviceDemand {
-        requests: vec![ClaimRequest {
-            name: "devices".into(),
-            alternatives: vec![request],
-            first_available: false,
-        }],
+        requests: vec![ClaimRequest::only(request)],
         constraints: if shape == Shape::Matched { vec![root] } else { Vec::new() },
     }
 }

@@ -11,7 +11,7 @@ use crate::types::{PodUid, Text};
 use super::decision::{Decision, Notice, PlanId, Urgency};
 use super::guard::guarded;
 use super::input::WriteResult;
-use super::plans::{Failure, Placement, Plan, means, named, versioned_claim};
+use super::plans::{Failure, Placement, Plan, named, versioned_claim};
 use super::timing::{Code, Timing};
 use super::{Engine, Purpose};
 
@@ -179,7 +179,7 @@ impl Released {
 impl LedgerCondition for Released {
     fn progress(&self, cluster: &Cluster) -> Progress {
         let known = cluster.devices().claim(&self.claim.key).map(|record| &record.claim);
-        let Some(claim) = known.filter(|known| means(&self.claim, known)) else {
+        let Some(claim) = known.filter(|known| self.claim.means(known)) else {
             return Progress::Reached;
         };
         let reserved = claim.reserved_for.contains(&Consumer::Pod(self.pod.clone()));

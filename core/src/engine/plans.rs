@@ -8,9 +8,7 @@ use crate::framework::plan::{NameOf, Progress, Wait};
 use crate::framework::{ClaimWrite, Op, StageDraft};
 use crate::queue::EntryId;
 use crate::snapshot::{Cluster, NodeIdx, Version};
-use crate::types::claim::{
-    Allocation, CLAIM_FINALIZER, ClaimKey, ClaimRef, Consumer, ResourceClaim,
-};
+use crate::types::claim::{Allocation, CLAIM_FINALIZER, ClaimKey, ClaimRef, Consumer};
 use crate::types::{PodRef, PodUid, Span, Text, Timestamp};
 
 use super::checks::moved_on;
@@ -151,7 +149,7 @@ impl Plan {
         });
         let lost = |(claim, pod): &(&ClaimRef, &PodUid)| {
             let known = cluster.devices().claim(&claim.key).map(|record| &record.claim);
-            !known.is_some_and(|known| means(claim, known) && known.reserved_for_pod(pod))
+            !known.is_some_and(|known| claim.means(known) && known.reserved_for_pod(pod))
         };
         had.find(lost).map(|(claim, _)| &claim.key)
     }
@@ -473,11 +471,6 @@ pub(super) fn named(op: &Op, names: &BTreeMap<Text, Text>) -> Option<Op> {
         | Op::Claim { .. } => {}
     }
     Some(op)
-}
-
-/// Tells whether a write to `claim` is about this one. Whose UID isn't known is made by the plan.
-pub(super) fn means(claim: &ClaimRef, known: &ResourceClaim) -> bool {
-    claim.uid.is_empty() || claim.uid == known.uid
 }
 
 /// Puts what the ledger has of a claim into a write to it: its version, its finalizers, and its UID

@@ -14,7 +14,7 @@ use crate::types::{Span, Text, Timestamp};
 use super::decision::{PlanId, Urgency};
 use super::guard::guarded;
 use super::input::{WriteResult, Written};
-use super::plans::{Failure, means, versioned_claim};
+use super::plans::{Failure, versioned_claim};
 use super::{Engine, Purpose};
 
 /// A read that failed is tried again so much later.
@@ -50,7 +50,7 @@ struct Expected {
 fn holds(cluster: &Cluster, op: &Op) -> bool {
     let Op::Claim { claim, write: ClaimWrite::Allocate { pod, .. }, .. } = op else { return false };
     let known = cluster.devices().claim(&claim.key).map(|record| &record.claim);
-    known.is_some_and(|known| means(claim, known) && known.reserved_for_pod(&pod.uid))
+    known.is_some_and(|known| claim.means(known) && known.reserved_for_pod(&pod.uid))
 }
 
 impl Readings {

@@ -30,6 +30,14 @@ pub struct ClaimRef {
     pub uid: Text,
 }
 
+impl ClaimRef {
+    /// Tells whether this claim is meant. An empty UID means whichever claim has the key: of one
+    /// that a plan makes it isn't known before.
+    pub fn means(&self, claim: &ResourceClaim) -> bool {
+        self.uid.is_empty() || self.uid == claim.uid
+    }
+}
+
 /// One device, cluster-wide.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DeviceId {
@@ -80,6 +88,22 @@ pub struct DeviceRequest {
     pub unsupported: Option<Text>,
 }
 
+impl DeviceRequest {
+    /// So many devices of a class, with nothing else asked of them.
+    pub fn exact(name: impl Into<Text>, class: impl Into<Text>, count: i64) -> DeviceRequest {
+        DeviceRequest {
+            name: name.into(),
+            class: class.into(),
+            selectors: Vec::new(),
+            mode: AllocationMode::ExactCount(count),
+            admin: false,
+            tolerations: Vec::new(),
+            capacity: Vec::new(),
+            unsupported: None,
+        }
+    }
+}
+
 /// An entry of `spec.devices.requests`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClaimRequest {
@@ -87,6 +111,14 @@ pub struct ClaimRequest {
     /// One for `exactly`, in order of preference for `firstAvailable`, none if neither is known.
     pub alternatives: Vec<DeviceRequest>,
     pub first_available: bool,
+}
+
+impl ClaimRequest {
+    /// A request without alternatives.
+    pub fn only(request: DeviceRequest) -> ClaimRequest {
+        let name = request.name.clone();
+        ClaimRequest { name, alternatives: vec![request], first_available: false }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -212,6 +244,19 @@ pub struct ResourceClaim {
 impl ResourceClaim {
     pub fn reference(&self) -> ClaimRef {
         ClaimRef { key: self.key.clone(), uid: self.uid.clone() }
+    }
+
+    /// Tells whether the driver says that a condition of an allocated device is True.
+    pub fn device_is(&self, result: &DeviceResult, condition: &Text) -> bool {
+        let of =
+            |status: &&DeviceStatus| status.id == result.id && status.share_id == result.share_id;
+        let status = self.devices.iter().find(of);
+        status.is_some_and(|status| status.conditions.get(condition) == Some(&true))
+    }
+
+    /// Returns the condition by which the driver says that it won't prepare an allocated device.
+    pub fn binding_failure<'a>(&self, result: &'a DeviceResult) -> Option<&'a Text> {
+        result.binding_failure_conditions.iter().find(|failure| self.device_is(result, failure))
     }
 
     pub fn reserved_for_pod(&self, pod: &PodUid) -> bool {

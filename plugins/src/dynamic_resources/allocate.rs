@@ -89,13 +89,8 @@ pub struct Search {
 }
 
 impl Search {
-    pub fn new(
-        _cluster: &Cluster,
-        node: NodeIdx,
-        claims: &[Arc<DeviceDemand>],
-        options: Options,
-    ) -> Search {
-        Search { node, claims: claims.to_vec(), options, begun: None, steps_before: 0 }
+    pub fn new(node: NodeIdx, claims: Vec<Arc<DeviceDemand>>, options: Options) -> Search {
+        Search { node, claims, options, begun: None, steps_before: 0 }
     }
 
     /// Returns `None` if `work` has no steps left.

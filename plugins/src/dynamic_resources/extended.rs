@@ -26,7 +26,7 @@ const NAME_SUFFIX: usize = 5;
 const NO_RESOURCE: &str = "cannot fit resource";
 
 /// What a pod asks for of resources that may be devices.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Extended {
     containers: Vec<ContainerExtended>,
     /// Resources with the class that backs each, in order of name.
@@ -49,17 +49,20 @@ impl Extended {
         if pod.spec.extended.is_empty() {
             return None;
         }
-        let mut extended =
-            Extended { containers: pod.spec.extended.clone(), ..Extended::default() };
+        let (mut backed, mut others) = (Vec::new(), Vec::new());
         let wanted = pod.spec.requests.real.iter();
         for (name, _) in wanted.filter(|(name, amount)| *amount > 0 && may_be_devices(name)) {
             match cluster.devices().class_for(name) {
-                Some(class) => extended.backed.push((name.into(), class.name.clone())),
-                None => extended.others.push(name.into()),
+                Some(class) => backed.push((name.into(), class.name.clone())),
+                None => others.push(name.into()),
             }
         }
-        extended.backed.sort();
-        (!extended.backed.is_empty()).then_some(extended)
+        // Most pods that ask for extended resources get them from device plugins.
+        if backed.is_empty() {
+            return None;
+        }
+        backed.sort();
+        Some(Extended { containers: pod.spec.extended.clone(), backed, others })
     }
 
     /// Returns the resources with the class that backs each.
@@ -157,17 +160,7 @@ impl Sharing<'_> {
     }
 
     fn request(&self, name: Text, count: i64) -> ClaimRequest {
-        let request = DeviceRequest {
-            name: name.clone(),
-            class: self.class.clone(),
-            selectors: Vec::new(),
-            mode: AllocationMode::ExactCount(count),
-            admin: false,
-            tolerations: Vec::new(),
-            capacity: Vec::new(),
-            unsupported: None,
-        };
-        ClaimRequest { name, alternatives: vec![request], first_available: false }
+        ClaimRequest::only(DeviceRequest::exact(name, self.class.clone(), count))
     }
 }
 

@@ -8,7 +8,7 @@ use berth_core::framework::{
 use berth_core::snapshot::devices::claims::ClaimRecord;
 use berth_core::snapshot::devices::gather::PoolState;
 use berth_core::snapshot::{Cluster, IndexRef, NodeIdx};
-use berth_core::types::claim::{Allocation, DeviceDemand, DeviceResult, DeviceToleration};
+use berth_core::types::claim::{Allocation, DeviceDemand, DeviceToleration};
 use berth_core::types::device::DeviceTaint;
 use berth_core::types::{Node, Pod, Text};
 
@@ -135,15 +135,8 @@ pub(super) fn reads(cycle: Cycle<'_>) -> Reads {
 
 fn allocated(record: &ClaimRecord) -> Option<Allocated> {
     let allocation = Arc::clone(record.allocation()?);
-    let of = |result: &DeviceResult| {
-        let mut devices = record.claim.devices.iter();
-        devices.find(|d| d.id == result.id && d.share_id == result.share_id)
-    };
-    let failed = allocation.results.iter().any(|result| {
-        let conditions = of(result).map(|status| &status.conditions);
-        let is_true = |name: &Text| conditions.is_some_and(|c| c.get(name) == Some(&true));
-        result.binding_failure_conditions.iter().any(is_true)
-    });
+    let mut results = allocation.results.iter();
+    let failed = results.any(|result| record.claim.binding_failure(result).is_some());
     let planned = record.claim.allocation.is_none();
     Some(Allocated { uid: record.claim.uid.clone(), allocation, planned, failed })
 }
@@ -204,14 +197,13 @@ impl Filter for DynamicResources {
         if prepared.left_over {
             return Some(Verdict::Unresolvable(LEFT_OVER.into()));
         }
-        let demands = match prepared.demands_on(object) {
-            Ok(demands) if demands.is_empty() => return Some(Verdict::Fit),
-            Ok(demands) => demands,
-            Err(verdict) => return Some(verdict),
-        };
         let mut search = match work.take::<Search>() {
             Some(paused) => *paused,
-            None => Search::new(cycle.cluster, node, &demands, self.search),
+            None => match prepared.demands_on(object) {
+                Ok(demands) if demands.is_empty() => return Some(Verdict::Fit),
+                Ok(demands) => Search::new(node, demands, self.search),
+                Err(verdict) => return Some(verdict),
+            },
         };
         let Some(result) = search.run(cycle.cluster, work) else {
             work.keep(search);

@@ -80,7 +80,7 @@ impl DynamicResources {
         let demands: Vec<_> = claims.iter().map(|(c, _)| Arc::clone(&c.spec.demand)).collect();
         let found = match state.found::<Found>(NAME, node) {
             Some(found) => found.clone(),
-            None => self.search_again(overlay, node, &demands)?,
+            None => self.search_again(overlay, node, demands)?,
         };
         for ((claim, new), results) in claims.into_iter().zip(found.claims) {
             let made = allocation(cluster, object, &claim.spec, results, &claim.uid);
@@ -93,9 +93,9 @@ impl DynamicResources {
         &self,
         overlay: &Overlay<'_>,
         node: NodeIdx,
-        demands: &[Arc<DeviceDemand>],
+        demands: Vec<Arc<DeviceDemand>>,
     ) -> Result<Found, Reason> {
-        let mut search = Search::new(overlay.cluster(), node, demands, self.search);
+        let mut search = Search::new(node, demands, self.search);
         match search.run(overlay.cluster(), &mut Work::unlimited()) {
             Some(Ok(found)) => Ok(found),
             Some(Err(Refused::NoFit(text) | Refused::Broken(text))) => Err(Reason::from(text)),

@@ -58,12 +58,8 @@ fn removable(record: &ClaimRecord) -> bool {
 /// Tells whether some node can't use what is allocated, or a driver can't prepare it.
 fn unavailable(record: &ClaimRecord, cluster: &Cluster) -> bool {
     let Some(allocation) = &record.claim.allocation else { return false };
-    let failed = allocation.results.iter().any(|result| {
-        let mut devices = record.claim.devices.iter();
-        let status = devices.find(|d| d.id == result.id && d.share_id == result.share_id);
-        let is_true = |name| status.is_some_and(|s| s.conditions.get(name) == Some(&true));
-        result.binding_failure_conditions.iter().any(is_true)
-    });
+    let mut results = allocation.results.iter();
+    let failed = results.any(|result| record.claim.binding_failure(result).is_some());
     let selector = allocation.node_selector.as_ref();
     let excludes = |selector: &berth_core::types::NodeSelector| {
         cluster.nodes().iter().any(|(_, node)| !selector.matches(&node.name, &node.labels))

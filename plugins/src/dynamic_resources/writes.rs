@@ -160,9 +160,7 @@ fn grant(record: &ClaimRecord, pod: &Pod) -> WriteDraft {
 
 fn known<'a>(cluster: &'a Cluster, claim: &ClaimRef) -> Result<&'a ResourceClaim, Progress> {
     let known = cluster.devices().claim(&claim.key).filter(|record| !record.unborn);
-    let meant = |known: &&ResourceClaim| {
-        (claim.uid.is_empty() || known.uid == claim.uid) && !known.terminating
-    };
+    let meant = |known: &&ResourceClaim| claim.means(known) && !known.terminating;
     match known.map(|record| &*record.claim).filter(meant) {
         Some(known) => Ok(known),
         None => {
@@ -270,14 +268,11 @@ impl LedgerCondition for Prepared {
 }
 
 fn prepared(claim: &ResourceClaim, result: &DeviceResult) -> Progress {
-    let mut devices = claim.devices.iter();
-    let status = devices.find(|d| d.id == result.id && d.share_id == result.share_id);
-    let is_true = |name: &&Text| status.is_some_and(|s| s.conditions.get(*name) == Some(&true));
-    if let Some(failure) = result.binding_failure_conditions.iter().find(is_true) {
+    if let Some(failure) = claim.binding_failure(result) {
         let of = format!("claim={}, device={}", claim.key.name, result.id);
         return Progress::Failed(format!("device binding failed: {of}, reason={failure}").into());
     }
-    match result.binding_conditions.iter().all(|name| is_true(&name)) {
+    match result.binding_conditions.iter().all(|name| claim.device_is(result, name)) {
         true => Progress::Reached,
         false => Progress::Waiting,
     }

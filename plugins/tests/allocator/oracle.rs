@@ -1,11 +1,8 @@
 //! Kubernetes' own allocator as a process: questions in, answers out.
 
-use std::io::{BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::Path;
 
 use berth_core::types::DeviceId;
-use berth_stand::{StandError, go_program};
 use serde_json::Value;
 
 use super::instance::{Instance, quantity};
@@ -63,48 +60,18 @@ pub(crate) struct Grant {
 }
 
 /// The program, built.
-pub(crate) struct Oracle(PathBuf);
+pub(crate) struct Oracle(berth_stand::Oracle);
 
 impl Oracle {
     /// Builds the oracle, or says on stderr why the test is skipped: there is no Go.
     pub(crate) fn build_or_skip() -> Option<Oracle> {
         let module = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/oracle");
-        match go_program(&module, "draoracle") {
-            Ok(program) => Some(Oracle(program)),
-            Err(error @ StandError::NoGo) => {
-                let thread = std::thread::current();
-                eprintln!("skipped {}: {error}", thread.name().unwrap_or("test"));
-                None
-            }
-            Err(error) => panic!("{}", berth_stand::with_sources(&error)),
-        }
+        berth_stand::Oracle::build_or_skip(&module, "draoracle").map(Oracle)
     }
 
-    /// Asks all questions; the answers come in their order.
+    /// Asks about all instances; the answers come in their order.
     pub(crate) fn ask(&self, instances: &[Instance]) -> Vec<Answer> {
-        let mut child = Command::new(&self.0)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the oracle starts");
-        let mut stdin = child.stdin.take().expect("a pipe");
-        let lines: Vec<String> =
-            instances.iter().map(|instance| json::question(instance).to_string()).collect();
-        // Both pipes are finite, so one thread writes while this one reads.
-        let writer = std::thread::spawn(move || {
-            for line in lines {
-                writeln!(stdin, "{line}").expect("the oracle reads");
-            }
-        });
-        let stdout = BufReader::new(child.stdout.take().expect("a pipe"));
-        let answers: Vec<Answer> = stdout
-            .lines()
-            .map(|line| answer(&serde_json::from_str(&line.expect("a line")).expect("JSON")))
-            .collect();
-        writer.join().expect("the writer ends");
-        assert!(child.wait().expect("the oracle ends").success(), "the oracle failed");
-        assert_eq!(answers.len(), instances.len(), "an answer a question");
-        answers
+        self.0.ask(instances.iter().map(json::question).collect()).iter().map(answer).collect()
     }
 }
 

@@ -16,7 +16,7 @@ pub(crate) fn ask(instance: &Instance, first_fit: bool) -> Result<Vec<Allocated>
     let demands: Vec<Arc<DeviceDemand>> =
         instance.claims.iter().map(|claim| claim.demand.clone()).collect();
     let options = Options { first_fit, steps_max: u64::MAX };
-    let mut search = Search::new(&cluster, node, &demands, options);
+    let mut search = Search::new(node, demands, options);
     let found = search.run(&cluster, &mut Work::unlimited()).expect("steps without end")?;
     let claims = instance.claims.iter().zip(found.claims).enumerate();
     let allocations = claims.map(|(at, (claim, results))| {

@@ -26,9 +26,9 @@ pub(super) fn templates() -> BTreeMap<Text, Arc<ClaimSpec>> {
         attribute: ROOT.into(),
     };
     let together = vec![exactly("gpus", "gpu", 2)];
-    let mut part = request("part", "shared", 1);
+    let mut part = DeviceRequest::exact("part", "shared", 1);
     part.capacity = vec![(MEMORY.into(), quantity(10))];
-    let mut all = request("all", "gpu", 1);
+    let mut all = DeviceRequest::exact("all", "gpu", 1);
     all.mode = AllocationMode::All;
     let specs = [
         ("one-gpu", spec(vec![exactly("gpu", "gpu", 1)], Vec::new())),
@@ -37,8 +37,8 @@ pub(super) fn templates() -> BTreeMap<Text, Arc<ClaimSpec>> {
         ("either", spec(vec![either()], Vec::new())),
         ("gpu-and-nic", spec(vec![exactly("gpu", "gpu", 1), exactly("nic", "nic", 1)], Vec::new())),
         ("nic", spec(vec![exactly("nic", "nic", 1)], Vec::new())),
-        ("part", spec(vec![only(part)], Vec::new())),
-        ("all", spec(vec![only(all)], Vec::new())),
+        ("part", spec(vec![ClaimRequest::only(part)], Vec::new())),
+        ("all", spec(vec![ClaimRequest::only(all)], Vec::new())),
         ("slow", spec(vec![exactly("slow", "slow", 1)], Vec::new())),
         ("too-many", spec(vec![exactly("gpu", "gpu", 9)], Vec::new())),
         ("no-class", spec(vec![exactly("what", "unheard-of", 1)], Vec::new())),
@@ -50,32 +50,15 @@ fn spec(requests: Vec<ClaimRequest>, constraints: Vec<DeviceConstraint>) -> Clai
     ClaimSpec { demand: Arc::new(DeviceDemand { requests, constraints }), config: Vec::new() }
 }
 
-fn request(name: &str, class: &str, count: i64) -> DeviceRequest {
-    DeviceRequest {
-        name: name.into(),
-        class: class.into(),
-        selectors: Vec::new(),
-        mode: AllocationMode::ExactCount(count),
-        admin: false,
-        tolerations: Vec::new(),
-        capacity: Vec::new(),
-        unsupported: None,
-    }
-}
-
-fn only(request: DeviceRequest) -> ClaimRequest {
-    ClaimRequest { name: request.name.clone(), alternatives: vec![request], first_available: false }
-}
-
 fn exactly(name: &str, class: &str, count: i64) -> ClaimRequest {
-    only(request(name, class, count))
+    ClaimRequest::only(DeviceRequest::exact(name, class, count))
 }
 
 /// A whole device of the better model, or half of one.
 fn either() -> ClaimRequest {
-    let mut best = request("any/best", "gpu", 1);
+    let mut best = DeviceRequest::exact("any/best", "gpu", 1);
     best.selectors.push(selector(GPUS, "model", "h100"));
-    let mut half = request("any/half", "mig", 1);
+    let mut half = DeviceRequest::exact("any/half", "mig", 1);
     half.selectors.push(selector(GPUS, "model", "half"));
     ClaimRequest { name: "any".into(), alternatives: vec![best, half], first_available: true }
 }

@@ -4,9 +4,7 @@ use std::sync::Arc;
 
 use berth_core::engine::{WriteResult, Written};
 use berth_core::snapshot::{ClusterEvent, DeviceEvent};
-use berth_core::types::claim::{
-    AllocationMode, ClaimKey, ClaimRequest, ClaimSpec, DeviceDemand, DeviceRequest,
-};
+use berth_core::types::claim::{ClaimKey, ClaimRequest, ClaimSpec, DeviceDemand, DeviceRequest};
 use berth_core::types::{PodUid, ResourceClaim, Text, Timestamp, Value};
 
 use super::World;
@@ -119,15 +117,6 @@ fn spec(body: &Value) -> Option<ClaimSpec> {
 fn request(value: &Value) -> Option<ClaimRequest> {
     let name = text(value, &["name"])?;
     let Some(Value::Int(count)) = field(value, &["exactly", "count"]) else { return None };
-    let request = DeviceRequest {
-        name: name.clone(),
-        class: text(value, &["exactly", "deviceClassName"])?,
-        selectors: Vec::new(),
-        mode: AllocationMode::ExactCount(*count),
-        admin: false,
-        tolerations: Vec::new(),
-        capacity: Vec::new(),
-        unsupported: None,
-    };
-    Some(ClaimRequest { name, alternatives: vec![request], first_available: false })
+    let class = text(value, &["exactly", "deviceClassName"])?;
+    Some(ClaimRequest::only(DeviceRequest::exact(name, class, *count)))
 }

@@ -36,7 +36,7 @@ pub use error::{StandError, with_sources};
 pub use kubelet::FakeKubelet;
 pub use options::{ADMIN, Authorization, Options, User};
 pub use process::Process;
-pub use program::go_program;
+pub use program::Oracle;
 pub use rights::{AuditedRequest, manifests};
 pub use scheduler::KubeScheduler;
 pub use stand::Stand;

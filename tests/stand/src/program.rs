@@ -1,11 +1,14 @@
 //! Programs of other Go modules of this repository, for tests that compare with Kubernetes' code.
 
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
 
 use crate::binaries::{run_go, stand_folder};
-use crate::error::StandError;
+use crate::error::{StandError, with_sources};
 use crate::folder::lock;
 
 /// Builds the program `cmd/<name>` of the Go module in a folder into `target/stand`, unless what is
@@ -16,7 +19,7 @@ use crate::folder::lock;
 ///
 /// # Errors
 /// [`StandError::NoGo`], [`StandError::Build`], [`StandError::File`].
-pub fn go_program(module: &Path, name: &str) -> Result<PathBuf, StandError> {
+fn go_program(module: &Path, name: &str) -> Result<PathBuf, StandError> {
     let folder = stand_folder();
     fs::create_dir_all(&folder).map_err(StandError::at(&folder))?;
     let _building = lock(&folder.join(format!("{name}.lock")))?;
@@ -32,6 +35,57 @@ pub fn go_program(module: &Path, name: &str) -> Result<PathBuf, StandError> {
     run_go(&mut go, &format!("building {name} (some minutes the first time)"))?;
     fs::write(&stamp_file, stamp).map_err(StandError::at(&stamp_file))?;
     Ok(program)
+}
+
+/// A program of a Go module that answers each line of JSON with one.
+pub struct Oracle(PathBuf);
+
+impl Oracle {
+    /// Builds the program `cmd/<name>` of the module, or says on stderr why the test is skipped: there
+    /// is no Go.
+    ///
+    /// # Panics
+    /// It can't be built.
+    pub fn build_or_skip(module: &Path, name: &str) -> Option<Oracle> {
+        match go_program(module, name) {
+            Ok(program) => Some(Oracle(program)),
+            Err(error @ StandError::NoGo) => {
+                let thread = std::thread::current();
+                eprintln!("skipped {}: {error}", thread.name().unwrap_or("test"));
+                None
+            }
+            Err(error) => panic!("{}", with_sources(&error)),
+        }
+    }
+
+    /// Asks all questions; the answers come in their order.
+    ///
+    /// # Panics
+    /// The program fails, or doesn't answer each.
+    pub fn ask(&self, questions: Vec<Value>) -> Vec<Value> {
+        let asked = questions.len();
+        let mut child = Command::new(&self.0)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the oracle starts");
+        let mut stdin = child.stdin.take().expect("a pipe");
+        // Both pipes are finite, so one thread writes while this one reads.
+        let writer = std::thread::spawn(move || {
+            for question in questions {
+                writeln!(stdin, "{question}").expect("the oracle reads");
+            }
+        });
+        let stdout = BufReader::new(child.stdout.take().expect("a pipe"));
+        let answers: Vec<Value> = stdout
+            .lines()
+            .map(|line| serde_json::from_str(&line.expect("a line")).expect("JSON"))
+            .collect();
+        writer.join().expect("the writer ends");
+        assert!(child.wait().expect("the oracle ends").success(), "the oracle failed");
+        assert_eq!(answers.len(), asked, "an answer a question");
+        answers
+    }
 }
 
 /// Returns all that decides what is built.

@@ -109,16 +109,7 @@ impl With for Device {
 }
 
 pub(super) fn request(name: &str) -> DeviceRequest {
-    DeviceRequest {
-        name: name.into(),
-        class: "any".into(),
-        selectors: Vec::new(),
-        mode: AllocationMode::ExactCount(1),
-        admin: false,
-        tolerations: Vec::new(),
-        capacity: Vec::new(),
-        unsupported: None,
-    }
+    DeviceRequest::exact(name, "any", 1)
 }
 
 pub(super) fn count(name: &str, n: i64) -> DeviceRequest {

@@ -99,7 +99,7 @@ impl World {
     pub(super) fn search(&mut self, claims: &[Arc<DeviceDemand>], first_fit: bool) -> Search {
         self.declare(claims);
         let options = Options { first_fit, steps_max: 10_000_000 };
-        Search::new(&self.cluster, self.node, claims, options)
+        Search::new(self.node, claims.to_vec(), options)
     }
 
     /// Searches in one go and a step at a time; both must come to the same.

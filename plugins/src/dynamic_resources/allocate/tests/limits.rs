@@ -99,7 +99,7 @@ fn a_search_that_takes_too_long_is_not_proven() {
     let claims = [one(count("r", 8))];
     world.declare(&claims);
     let options = super::super::Options { first_fit: false, steps_max: 20 };
-    let mut search = super::super::Search::new(&world.cluster, world.node, &claims, options);
+    let mut search = super::super::Search::new(world.node, claims.to_vec(), options);
     let answer = search.run(&world.cluster, &mut berth_core::framework::Work::unlimited());
     assert_eq!(answer, Some(Err(Refused::NotProven)));
 }
