@@ -1,10 +1,11 @@
 //! What a plugin is: extension points, the answers that are legal at each, profiles.
 //!
-//! Reading order: [`verdict`], [`cycle`], [`work`], [`points`], [`hints`], [`plan`], [`args`],
+//! Reading order: [`verdict`], [`cycle`], [`work`], [`points`], [`groups`], [`hints`], [`plan`], [`args`],
 //! [`profile_spec`], [`profile`].
 
 pub mod args;
 pub mod cycle;
+pub mod groups;
 pub mod hints;
 pub mod plan;
 pub mod points;
@@ -16,6 +17,7 @@ pub mod work;
 
 pub use args::{ArgError, Args, parse_duration_ms};
 pub use cycle::{Cycle, CycleState};
+pub use groups::{GroupRules, Preflight};
 pub use hints::{Hint, HintContext, Interest};
 pub use plan::{ClaimWrite, Op, ReadBack, StageDraft, WriteDraft};
 pub use points::{

@@ -12,6 +12,7 @@ pub mod devices;
 pub mod event;
 mod folding;
 mod gone;
+pub mod groups;
 pub mod images;
 mod labels;
 pub mod nodes;
@@ -27,8 +28,10 @@ pub use counts::{CountColumn, CountQuery};
 pub use devices::Devices;
 pub use devices::selections::{DeviceSelector, SelectorCompiler};
 pub use event::{
-    Change, ClusterEvent, DeviceChange, DeviceEvent, NodeAspects, PodAspects, StorageKind,
+    Change, ClusterEvent, DeviceChange, DeviceEvent, GroupChange, GroupEvent, NodeAspects,
+    PodAspects, StorageKind,
 };
+pub use groups::{Groups, Membership};
 pub use nodes::{NodeIdx, NodeSlot, ResourceId};
 pub use overlay::{Mark, Overlay};
 pub use pods::{Place, PodRecord};

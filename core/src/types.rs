@@ -1,10 +1,11 @@
 //! Values that scheduling reads, in units, without Kubernetes' wire format.
 //!
 //! Reading order: [`text`], [`time`], [`resources`], [`requests`], [`selector`], [`pod`], [`node`],
-//! [`volume`], [`workload`], [`device`], [`claim`], [`value`].
+//! [`volume`], [`workload`], [`device`], [`claim`], [`group`], [`value`].
 
 pub mod claim;
 pub mod device;
+pub mod group;
 pub mod node;
 pub mod pod;
 pub mod requests;
@@ -18,11 +19,12 @@ pub mod workload;
 
 pub use claim::{Allocation, ClaimKey, ClaimRef, DeviceId, ResourceClaim};
 pub use device::{Device, DeviceClass, DeviceTaintRule, ResourceSlice};
+pub use group::{GroupHint, GroupKey, PlanNote, PodGroup};
 pub use node::{ImageId, Node, Taint, TaintEffect};
 pub use pod::{
-    Condition, ContainerExtended, ExtendedAmount, HostPort, NodeAffinity, Owner, Phase, Pod,
-    PodAffinityTerm, PodClaim, PodRef, PodSpec, PodUid, PreemptionPolicy, PreferredTerm, Protocol,
-    SpreadConstraint, Toleration, VolumeSource,
+    Condition, ContainerExtended, ExtendedAmount, GangFacts, HostPort, NodeAffinity, Owner, Phase,
+    Pod, PodAffinityTerm, PodClaim, PodRef, PodSpec, PodUid, PreemptionPolicy, PreferredTerm,
+    Protocol, SpreadConstraint, Toleration, VolumeSource,
 };
 pub use requests::{ContainerRequests, PodRequests, Resize};
 pub use resources::Resources;

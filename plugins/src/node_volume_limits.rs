@@ -229,7 +229,8 @@ impl Interest for NodeVolumeLimits {
             | Change::PodDeleted { .. }
             | Change::NamespaceChanged { .. }
             | Change::SelectorOwnerChanged
-            | Change::Devices(_) => false,
+            | Change::Devices(_)
+            | Change::Groups(_) => false,
         };
         if may_help { Hint::Queue } else { Hint::Skip }
     }

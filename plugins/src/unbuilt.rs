@@ -52,7 +52,7 @@ fn own_terms(pod: &Pod) -> Option<Text> {
 }
 
 fn group(pod: &Pod) -> Option<Text> {
-    let group = pod.scheduling_group.as_ref()?;
+    let group = &pod.group_hints().first()?.name;
     Some(Text::from(format!("pod group {:?}: gang scheduling is not supported yet", &**group)))
 }
 
@@ -129,7 +129,8 @@ impl Interest for UnbuiltGate {
             | Change::PodBound { .. }
             | Change::PodDeleted { .. }
             | Change::SelectorOwnerChanged
-            | Change::Devices(_) => false,
+            | Change::Devices(_)
+            | Change::Groups(_) => false,
         };
         if may_help { Hint::Queue } else { Hint::Skip }
     }

@@ -208,7 +208,8 @@ impl Interest for VolumeBinding {
             | Change::PodFreed { .. }
             | Change::NamespaceChanged { .. }
             | Change::SelectorOwnerChanged
-            | Change::Devices(_) => false,
+            | Change::Devices(_)
+            | Change::Groups(_) => false,
         };
         if may_help { Hint::Queue } else { Hint::Skip }
     }

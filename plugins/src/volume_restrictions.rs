@@ -91,7 +91,8 @@ impl Interest for VolumeRestrictions {
             | Change::PodDeleted { .. }
             | Change::NamespaceChanged { .. }
             | Change::SelectorOwnerChanged
-            | Change::Devices(_) => false,
+            | Change::Devices(_)
+            | Change::Groups(_) => false,
         };
         if may_help { Hint::Queue } else { Hint::Skip }
     }

@@ -102,7 +102,8 @@ impl Interest for VolumeZone {
             | Change::PodFreed { .. }
             | Change::NamespaceChanged { .. }
             | Change::SelectorOwnerChanged
-            | Change::Devices(_) => false,
+            | Change::Devices(_)
+            | Change::Groups(_) => false,
         };
         if may_help { Hint::Queue } else { Hint::Skip }
     }

@@ -140,7 +140,7 @@ impl Auditor {
     /// `current` is the version that the server has of a bind's pod.
     pub(crate) fn sends(&mut self, by: Sender, op: &Op, current: u64, now: Timestamp) {
         match op {
-            Op::Bind { pod, node, resource_version } => {
+            Op::Bind { pod, node, resource_version, .. } => {
                 self.still_open(pod, node, current, now);
                 self.sends_bind(by, pod, node, *resource_version, now);
             }
@@ -155,7 +155,10 @@ impl Auditor {
                 let wrong = self.claims.sends(op, self.stopping);
                 self.wrong(wrong, now);
             }
-            Op::ReadPod { .. }
+            Op::TryBind { .. }
+            | Op::SetDisruption { .. }
+            | Op::TellGroup { .. }
+            | Op::ReadPod { .. }
             | Op::Fence { .. }
             | Op::DeletePod { .. }
             | Op::Create { .. }

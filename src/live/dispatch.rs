@@ -142,7 +142,10 @@ impl Outbox {
 fn target(write: &Write) -> Option<&Text> {
     match &write.op {
         Op::Bind { node, .. } => Some(node),
-        Op::ReadPod { .. }
+        Op::TryBind { .. }
+        | Op::SetDisruption { .. }
+        | Op::TellGroup { .. }
+        | Op::ReadPod { .. }
         | Op::Fence { .. }
         | Op::SetCondition { .. }
         | Op::DeletePod { .. }
@@ -156,10 +159,10 @@ fn target(write: &Write) -> Option<&Text> {
 /// Returns what an operation needs a right for; none for conditions, of which the engine tells.
 fn wanted(op: &Op) -> Option<&'static str> {
     match op {
-        Op::Bind { .. } => Some("bind pods"),
+        Op::Bind { .. } | Op::TryBind { .. } => Some("bind pods"),
         Op::ReadPod { .. } => Some("read pods"),
         Op::Fence { .. } => Some("make sure that a lost bind stays lost"),
-        Op::SetCondition { .. } => None,
+        Op::SetCondition { .. } | Op::TellGroup { .. } | Op::SetDisruption { .. } => None,
         Op::DeletePod { .. } => Some("delete pods"),
         Op::Claim { write: ClaimWrite::Read, .. } => Some("read resource claims"),
         Op::Claim { .. } => Some("allocate devices to resource claims"),
@@ -300,7 +303,12 @@ mod tests {
     fn binds_that_wait_or_were_put_off_are_taken_back_by_their_node() {
         let outbox = Outbox::default();
         let bind = |id: u64, node: &str| {
-            let op = Op::Bind { pod: PodRef::default(), node: node.into(), resource_version: 0 };
+            let op = Op::Bind {
+                pod: PodRef::default(),
+                node: node.into(),
+                resource_version: 0,
+                plan: None,
+            };
             let Job { write, about } = job(id, Urgency::Plan);
             Job { write: Write { op, ..write }, about }
         };

@@ -87,6 +87,9 @@ fn success(op: &Op, body: &[u8], tables: &Mutex<Tables>) -> WriteResult {
             WriteResult::Done(Written { event, ..written(body) })
         }
         Op::Bind { .. }
+        | Op::TryBind { .. }
+        | Op::SetDisruption { .. }
+        | Op::TellGroup { .. }
         | Op::SetCondition { .. }
         | Op::DeletePod { .. }
         | Op::Create { .. }
@@ -157,7 +160,7 @@ mod tests {
     }
 
     fn bind() -> Op {
-        Op::Bind { pod: pod(), node: "n1".into(), resource_version: 5 }
+        Op::Bind { pod: pod(), node: "n1".into(), resource_version: 5, plan: None }
     }
 
     fn answer(code: u16, body: &str) -> Result<Answer, SendError> {

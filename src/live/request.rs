@@ -2,9 +2,12 @@
 
 mod claim;
 
+use std::collections::BTreeMap;
+
 use berth_core::framework::plan::NameOf;
 use berth_core::framework::{ClaimWrite, Op};
-use berth_core::types::{Condition, PodRef, Span, Text, Value};
+use berth_core::types::group::PLAN_ANNOTATION;
+use berth_core::types::{Condition, PlanNote, PodRef, Span, Text, Value};
 use http::Method;
 use k8s_openapi::jiff;
 use serde::Serialize;
@@ -36,9 +39,14 @@ pub fn call(op: &Op, timeout: Span, about: About, now: jiff::Timestamp) -> Resul
         Ok(Call { method, path: path(at), body: Some((content_type, written(&body)?)) })
     };
     match op {
-        Op::Bind { pod, node, resource_version } => {
-            let body = written(&Binding::of(pod, node, *resource_version))?;
+        Op::Bind { pod, node, resource_version, plan } => {
+            let body = written(&Binding::of(pod, node, *resource_version, plan.as_ref()))?;
             let path = path(format!("{}/binding", pod_path(pod)));
+            Ok(Call { method: Method::POST, path, body: Some((JSON, body)) })
+        }
+        Op::TryBind { pod, node } => {
+            let body = written(&Binding::of(pod, node, 0, None))?;
+            let path = path(format!("{}/binding", pod_path(pod))) + "&dryRun=All";
             Ok(Call { method: Method::POST, path, body: Some((JSON, body)) })
         }
         Op::ReadPod { pod } => Ok(Call::get(path(pod_path(pod)))),
@@ -52,6 +60,11 @@ pub fn call(op: &Op, timeout: Span, about: About, now: jiff::Timestamp) -> Resul
                 let node = if node.is_empty() { Json::Null } else { json!(node.as_str()) };
                 body["status"]["nominatedNodeName"] = node;
             }
+            send(Method::PATCH, format!("{}/status", pod_path(pod)), STRATEGIC, body)
+        }
+        Op::TellGroup { group, .. } => Err(format!("pod group {group} has no status")),
+        Op::SetDisruption { pod, reason, message } => {
+            let body = set_disruption(pod, reason, message, now);
             send(Method::PATCH, format!("{}/status", pod_path(pod)), STRATEGIC, body)
         }
         Op::DeletePod { pod } => {
@@ -106,6 +119,17 @@ fn written(body: &impl Serialize) -> Result<Vec<u8>, String> {
     serde_json::to_vec(body).map_err(|problem| problem.to_string())
 }
 
+fn set_disruption(pod: &PodRef, reason: &Text, message: &Text, now: jiff::Timestamp) -> Json {
+    let condition = json!({
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": reason.as_str(),
+        "message": message.as_str(),
+        "lastTransitionTime": seconds(now),
+    });
+    json!({"metadata": metadata(pod, None), "status": {"conditions": [condition]}})
+}
+
 /// UID and version are preconditions: neither a namesake nor a pod that has changed since is bound.
 /// Typed, because one is written for each pod.
 #[derive(Serialize)]
@@ -125,6 +149,9 @@ struct Bound<'a> {
     uid: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     resource_version: Option<String>,
+    /// The server puts them on the pod together with the node's name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    annotations: Option<BTreeMap<&'static str, String>>,
 }
 
 #[derive(Serialize)]
@@ -136,13 +163,20 @@ struct Target<'a> {
 }
 
 impl<'a> Binding<'a> {
-    fn of(pod: &'a PodRef, node: &'a Text, resource_version: u64) -> Binding<'a> {
+    fn of(
+        pod: &'a PodRef,
+        node: &'a Text,
+        resource_version: u64,
+        plan: Option<&PlanNote>,
+    ) -> Binding<'a> {
+        let note = |plan: &PlanNote| [(PLAN_ANNOTATION, plan.to_string())].into();
+        let annotations = plan.map(note);
         let resource_version = (resource_version > 0).then(|| resource_version.to_string());
         let (namespace, name, uid) = (&pod.namespace, &pod.name, &pod.uid.0);
         Binding {
             api_version: "v1",
             kind: "Binding",
-            metadata: Bound { namespace, name, uid, resource_version },
+            metadata: Bound { namespace, name, uid, resource_version, annotations },
             target: Target { api_version: "v1", kind: "Node", name: node },
         }
     }
@@ -258,7 +292,7 @@ mod tests {
     }
 
     fn bind(resource_version: u64) -> Op {
-        Op::Bind { pod: pod(), node: "n1".into(), resource_version }
+        Op::Bind { pod: pod(), node: "n1".into(), resource_version, plan: None }
     }
 
     #[test]

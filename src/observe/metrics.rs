@@ -142,6 +142,9 @@ impl Metrics {
     pub fn written(&self, op: &Op, result: &WriteResult) {
         let op = match op {
             Op::Bind { .. } => "bind",
+            Op::TryBind { .. } => "try_bind",
+            Op::SetDisruption { .. } => "disruption",
+            Op::TellGroup { .. } => "group",
             Op::ReadPod { .. } => "read",
             Op::Fence { .. } => "fence",
             Op::SetCondition { .. } => "condition",

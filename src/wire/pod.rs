@@ -10,6 +10,7 @@ mod spread;
 mod status;
 mod volumes;
 
+use berth_core::types::group::{GroupHint, NATIVE};
 use berth_core::types::pod::TolerationOperator;
 use berth_core::types::{
     Owner, Pod, PodRequests, PodSpec, PodUid, PreemptionPolicy, Text, Toleration,
@@ -99,7 +100,9 @@ fn own_fields(reading: &mut Reading<'_>, spec: &k8s::PodSpec, pod: &mut Pod) {
     let at = SPEC.field("schedulingGroup");
     if let Some(group) = reading.opt(&at, &spec.scheduling_group) {
         let name_at = at.field("podGroupName");
-        pod.scheduling_group = reading.opt_text(&name_at, &group.pod_group_name);
+        if let Some(name) = reading.opt_text(&name_at, &group.pod_group_name) {
+            pod.add_group_hint(GroupHint::of_object(NATIVE, name));
+        }
     }
 }
 

@@ -90,6 +90,7 @@ impl Engine {
             | Change::NamespaceChanged { .. }
             | Change::SelectorOwnerChanged => {}
             Change::Devices(change) => self.follow_devices(change),
+            Change::Groups(_) => {}
         }
     }
 

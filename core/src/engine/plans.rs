@@ -302,7 +302,7 @@ impl Engine {
     /// Puts the pod's version as it is known now into a bind; none while a condition of ours is on
     /// its way, which would make every such bind come too late.
     fn versioned_bind(&self, op: &mut Op) -> Option<BindTarget> {
-        let Op::Bind { pod, node, resource_version } = op else { return None };
+        let Op::Bind { pod, node, resource_version, .. } = op else { return None };
         let known = self.cluster.pod(&pod.uid).filter(|_| !self.tells.in_flight(&pod.uid));
         *resource_version = known.map_or(0, |record| record.pod.resource_version);
         let (pod, node) = (pod.clone(), node.clone());
@@ -464,6 +464,9 @@ pub(super) fn named(op: &Op, names: &BTreeMap<Text, Text>) -> Option<Op> {
             }
         }
         Op::Bind { .. }
+        | Op::TryBind { .. }
+        | Op::SetDisruption { .. }
+        | Op::TellGroup { .. }
         | Op::ReadPod { .. }
         | Op::Fence { .. }
         | Op::SetCondition { .. }

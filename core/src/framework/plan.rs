@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::snapshot::Cluster;
 use crate::types::claim::{Allocation, ClaimRef};
+use crate::types::group::{GroupKey, GroupTold, PlanNote};
 use crate::types::{Condition, PodRef, PodUid, Text, Timestamp, Value};
 
 /// One operation on the API server. It leaves nothing open, so carrying it out twice is harmless.
@@ -17,6 +18,14 @@ pub enum Op {
         pod: PodRef,
         node: Text,
         resource_version: u64,
+        /// For a member of a group: the commit that it belongs to, stored with the node's name.
+        /// Plugins leave it out: the engine fills it in.
+        plan: Option<PlanNote>,
+    },
+    /// As Bind, with `dryRun=All`: rights, policies and webhooks answer, nothing is stored.
+    TryBind {
+        pod: PodRef,
+        node: Text,
     },
     /// GET the pod, without a resourceVersion: what the server really has.
     ReadPod {
@@ -36,6 +45,18 @@ pub enum Op {
         condition: Condition,
         /// `status.nominatedNodeName`: None leaves it, empty clears it.
         nominated_node: Option<Text>,
+    },
+    /// PATCH the condition DisruptionTarget=True of pods/status, before the pod is deleted.
+    SetDisruption {
+        pod: PodRef,
+        reason: Text,
+        message: Text,
+    },
+    /// PATCH what users read on a group's object, in its dialect's words.
+    TellGroup {
+        group: GroupKey,
+        uid: Text,
+        told: GroupTold,
     },
     DeletePod {
         pod: PodRef,

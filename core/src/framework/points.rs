@@ -11,6 +11,7 @@ use crate::types::{Pod, PodUid, Text, Timestamp};
 
 use super::args::Args;
 use super::cycle::{Cycle, CycleState};
+use super::groups::GroupRules;
 use super::hints::Interest;
 use super::plan::{StageDraft, WriteDraft};
 use super::verdict::{
@@ -239,6 +240,20 @@ pub trait Reserve: Send + Sync {
         state: &CycleState,
         node: NodeIdx,
     ) -> Result<(), Reason>;
+
+    /// As [`Reserve::reserve`], but takes the `nth` way to place the pod on the node, where 0 is the
+    /// one that `reserve` takes; ways that differ in nothing that matters are one. False, with the
+    /// overlay as it was, if there are not so many.
+    fn reserve_other(
+        &self,
+        _pod: &Pod,
+        _overlay: &mut Overlay<'_>,
+        _state: &CycleState,
+        _node: NodeIdx,
+        _nth: u32,
+    ) -> Result<bool, Reason> {
+        Ok(false)
+    }
 }
 
 /// The last word before the plan is made.
@@ -305,6 +320,7 @@ macro_rules! points {
             pub(crate) interest: Option<Arc<dyn Interest + Send + Sync>>,
             pub(crate) classify: Option<Arc<dyn Classify>>,
             pub(crate) explain: Option<Arc<dyn Explain>>,
+            pub(crate) groups: Option<GroupRules>,
         }
 
         impl Points {
@@ -343,6 +359,11 @@ impl Points {
     /// Registers what beyond the spec this plugin reads of a pod.
     pub fn classify(&mut self, plugin: Arc<dyn Classify>) {
         self.classify = Some(plugin);
+    }
+
+    /// Gives the rules for groups. They hold where the plugin is enabled at PreEnqueue.
+    pub fn groups(&mut self, rules: GroupRules) {
+        self.groups = Some(rules);
     }
 
     /// Registers for adding numbers to the message of a pod that fits nowhere.

@@ -9,6 +9,7 @@ use thiserror::Error;
 use crate::types::{Text, Value};
 
 use super::args::{ArgError, Args};
+use super::groups::GroupRules;
 use super::hints::Interest;
 use super::points::{
     Bind, Classify, Explain, Filter, Permit, PlacementFeasible, PlacementGenerate, PlacementScore,
@@ -86,6 +87,8 @@ pub struct Profile {
     pub pod_group_post_filter: Vec<Entry<dyn PodGroupPostFilter>>,
     pub classify: Vec<Entry<dyn Classify>>,
     pub explain: Vec<Entry<dyn Explain>>,
+    /// None: every pod is on its own.
+    pub groups: Option<GroupRules>,
     interests: BTreeMap<&'static str, Arc<dyn Interest + Send + Sync>>,
 }
 
@@ -214,7 +217,7 @@ fn build_all(
 
 fn serves(points: &Points, point: Point) -> bool {
     match point {
-        Point::PreEnqueue => points.pre_enqueue.is_some(),
+        Point::PreEnqueue => points.pre_enqueue.is_some() || points.groups.is_some(),
         Point::QueueSort => points.queue_sort.is_some(),
         Point::PreFilter => points.pre_filter.is_some(),
         Point::Filter => points.filter.is_some(),
@@ -243,6 +246,8 @@ fn assemble(spec: &ProfileSpec, built: &BTreeMap<Text, Built>, expanded: &Expand
         let built = built.get(name)?;
         Some((built.def.name, built.points.interest.clone()?))
     });
+    let held = expanded.at(Point::PreEnqueue).iter();
+    let groups = held.filter_map(|(name, _)| built.get(name)?.points.groups.clone()).next();
     Profile {
         scheduler_name: spec.scheduler_name.clone(),
         percentage_of_nodes_to_score: spec.percentage_of_nodes_to_score.unwrap_or(0),
@@ -264,6 +269,7 @@ fn assemble(spec: &ProfileSpec, built: &BTreeMap<Text, Built>, expanded: &Expand
         pod_group_post_filter: at!(PodGroupPostFilter, pod_group_post_filter),
         classify: entries(built, &everywhere, |points| points.classify.clone()),
         explain: entries(built, &everywhere, |points| points.explain.clone()),
+        groups,
         interests: interests.collect(),
     }
 }

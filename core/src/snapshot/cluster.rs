@@ -11,6 +11,7 @@ use super::counts::{CountColumn, CountQuery, Counts};
 use super::devices::Devices;
 use super::event::Change;
 use super::gone::Gone;
+use super::groups::Groups;
 use super::images::Images;
 use super::nodes::{NodeIdx, Nodes};
 use super::pods::{Place, PodRecord};
@@ -55,6 +56,7 @@ pub struct Cluster {
     /// Number of assumed pods.
     pub(super) assumed: usize,
     pub(super) gone: Gone,
+    pub(super) groups: Groups,
 }
 
 impl Default for Cluster {
@@ -75,6 +77,7 @@ impl Default for Cluster {
             nominated: BTreeMap::new(),
             assumed: 0,
             gone: Gone::default(),
+            groups: Groups::default(),
         }
     }
 }
@@ -94,6 +97,10 @@ impl Cluster {
 
     pub fn devices(&self) -> &Devices {
         &self.devices
+    }
+
+    pub fn groups(&self) -> &Groups {
+        &self.groups
     }
 
     pub fn pod(&self, uid: &PodUid) -> Option<&PodRecord> {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::types::claim::{ClaimKey, ResourceClaim};
+use crate::types::group::{GroupKey, PodGroup};
 use crate::types::volume::{
     CsiNode, PersistentVolume, PersistentVolumeClaim, StorageClass, VolumeAttachment,
 };
@@ -58,6 +59,24 @@ pub enum ClusterEvent {
         name: Text,
     },
     Devices(DeviceEvent),
+    Groups(GroupEvent),
+}
+
+/// A fact about groups of pods.
+#[derive(Clone, Debug, PartialEq)]
+pub enum GroupEvent {
+    Applied(Box<PodGroup>),
+    /// With a UID, a group of that name with another one stays.
+    Deleted {
+        key: GroupKey,
+        uid: Text,
+    },
+    /// Whether the server has the objects of the dialect; without, what pods say in it is no group.
+    /// Dialects count as served until told otherwise.
+    Served {
+        dialect: &'static str,
+        served: bool,
+    },
 }
 
 /// A fact about devices (resource.k8s.io).
@@ -132,6 +151,8 @@ pub struct PodAspects {
     pub terminating: bool,
     /// Claims were made from its templates.
     pub claims: bool,
+    /// What it says of groups.
+    pub groups: bool,
 }
 
 impl PodAspects {
@@ -148,6 +169,7 @@ impl PodAspects {
                 || old.problem != new.problem,
             terminating: old.terminating != new.terminating,
             claims: old.claim_statuses != new.claim_statuses,
+            groups: old.group_hints() != new.group_hints(),
         }
     }
 
@@ -214,6 +236,16 @@ pub enum Change {
     },
     SelectorOwnerChanged,
     Devices(DeviceChange),
+    Groups(GroupChange),
+}
+
+/// What an event about groups changed.
+#[derive(Clone, Debug)]
+pub enum GroupChange {
+    /// The object appeared, changed in what scheduling reads, or is gone.
+    Group { key: GroupKey },
+    /// What pods say in this dialect makes a group now, or no longer does.
+    Dialect { name: &'static str },
 }
 
 /// What an event about devices changed.

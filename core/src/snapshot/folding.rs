@@ -45,6 +45,7 @@ impl Cluster {
                 }
             }
             ClusterEvent::Devices(event) => self.fold_devices(event),
+            ClusterEvent::Groups(event) => self.groups.fold(event),
             storage => self.fold_storage(storage),
         }
     }
@@ -106,7 +107,8 @@ impl Cluster {
             | ClusterEvent::NamespaceDeleted { .. }
             | ClusterEvent::SelectorOwnerApplied(_)
             | ClusterEvent::SelectorOwnerDeleted { .. }
-            | ClusterEvent::Devices(_) => return Vec::new(),
+            | ClusterEvent::Devices(_)
+            | ClusterEvent::Groups(_) => return Vec::new(),
         };
         let change = match change {
             Stored::Same => return Vec::new(),
@@ -202,6 +204,7 @@ impl Cluster {
         if let Place::Bound(node) = place {
             self.occupy(&pod, node);
         }
+        self.groups.join(&pod);
         self.pods.insert(uid.clone(), PodRecord { pod, place });
         self.follow_nomination(&uid);
         match place {
@@ -233,6 +236,10 @@ impl Cluster {
             || was != place
             || old.finished() != pod.finished();
         self.count_assumed(was, place);
+        if aspects.groups {
+            self.groups.part(&old);
+            self.groups.join(&pod);
+        }
         self.pods.insert(uid.clone(), PodRecord { pod, place });
         let mut changes = if nomination_moved { self.follow_nomination(&uid) } else { Vec::new() };
         match (was, place) {
@@ -278,6 +285,7 @@ impl Cluster {
         self.gone.insert(&uid.0);
         let freed = self.unnominate(uid);
         let Some(PodRecord { pod, place }) = self.pods.remove(uid) else { return Vec::new() };
+        self.groups.part(&pod);
         self.count_assumed(place, Place::Nowhere);
         match place.node() {
             Some(node) => {

@@ -8,7 +8,8 @@ use crate::types::workload::SelectorKind;
 
 use super::cluster::Cluster;
 use super::event::{
-    Change, ClusterEvent, DeviceChange, DeviceEvent, NodeAspects, PodAspects, StorageKind,
+    Change, ClusterEvent, DeviceChange, DeviceEvent, GroupEvent, NodeAspects, PodAspects,
+    StorageKind,
 };
 
 impl ClusterEvent {
@@ -38,6 +39,7 @@ impl ClusterEvent {
             ClusterEvent::SelectorOwnerApplied(owner) => owner_label(owner.kind).0,
             ClusterEvent::SelectorOwnerDeleted { kind, .. } => owner_label(*kind).1,
             ClusterEvent::Devices(event) => device_event(event, cluster),
+            ClusterEvent::Groups(event) => group_event(event, cluster),
             storage => storage.storage_label(cluster),
         }
     }
@@ -127,6 +129,7 @@ impl Change {
             Change::NamespaceChanged { .. } => "NamespaceUpdate",
             Change::SelectorOwnerChanged => "ServiceUpdate",
             Change::Devices(change) => device_change(change),
+            Change::Groups(_) => "PodGroupUpdate",
         }
     }
 }
@@ -186,6 +189,16 @@ fn storage_label(kind: StorageKind) -> (&'static str, &'static str, &'static str
             "storage.k8s.io/VolumeAttachmentUpdate",
             "storage.k8s.io/VolumeAttachmentDelete",
         ),
+    }
+}
+
+fn group_event(event: &GroupEvent, cluster: &Cluster) -> &'static str {
+    match event {
+        GroupEvent::Applied(group) => {
+            put(cluster.groups().object(&group.key).is_some(), "PodGroupAdd", "PodGroupUpdate")
+        }
+        GroupEvent::Deleted { .. } => "PodGroupDelete",
+        GroupEvent::Served { .. } => "PodGroupUpdate",
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::types::Text;
 
 use super::cluster::Cluster;
-use super::event::{ClusterEvent, DeviceEvent};
+use super::event::{ClusterEvent, DeviceEvent, GroupEvent};
 use super::nodes::{Nodes, ResourceId};
 
 impl Cluster {
@@ -20,7 +20,12 @@ impl Cluster {
             storage.attachments.values().cloned().map(ClusterEvent::AttachmentApplied);
         let workload = namespaces.chain(owners);
         let storage = claims.chain(volumes).chain(classes).chain(csi_nodes).chain(attachments);
-        workload.chain(storage).chain(self.device_facts().map(ClusterEvent::Devices))
+        let groups = self.groups.objects();
+        let groups = groups.map(|group| GroupEvent::Applied(Box::new((**group).clone())));
+        workload
+            .chain(storage)
+            .chain(self.device_facts().map(ClusterEvent::Devices))
+            .chain(groups.map(ClusterEvent::Groups))
     }
 
     fn device_facts(&self) -> impl Iterator<Item = DeviceEvent> + '_ {

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use crate::types::group::{GroupHint, NATIVE};
 use crate::types::pod::PodSpec;
 use crate::types::requests::PodContainers;
 use crate::types::resources::may_be_devices;
@@ -51,7 +52,8 @@ const KEYS: &[Key<Draft>] = &[
     ("ended", "its phase is Succeeded", |d, _| set(&mut d.pod.phase, Phase::Succeeded)),
     ("owner", "its controller: ReplicaSet/name", |d, v| set(&mut d.pod.owner, Some(owner(v)?))),
     ("group", "spec.schedulingGroup.podGroupName", |d, v| {
-        set(&mut d.pod.scheduling_group, Some(v.into()))
+        d.pod.add_group_hint(GroupHint::of_object(NATIVE, v.into()));
+        Ok(())
     }),
     ("problem", "why it can't be understood", |d, v| set(&mut d.pod.problem, Some(v.into()))),
     ("scheduler", "spec.schedulerName", |d, v| set(&mut d.spec.scheduler_name, v.into())),

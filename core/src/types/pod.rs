@@ -6,6 +6,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::group::{GroupHint, PlanNote};
 use super::node::TaintEffect;
 use super::{
     ImageId, LabelSelector, Labels, NodeSelector, NodeTerm, PodRequests, Resources, Text, Timestamp,
@@ -92,14 +93,42 @@ pub struct Pod {
     pub owner: Option<Owner>,
     /// `status.resourceClaimStatuses`: entry and the claim made for it, none if it needs none.
     pub claim_statuses: Vec<(Text, Option<Text>)>,
-    /// `spec.schedulingGroup.podGroupName`.
-    pub scheduling_group: Option<Text>,
+    /// None for a pod that is in no group and was never bound with one.
+    pub gang: Option<Box<GangFacts>>,
     /// Why the object can't be understood; such a pod is accounted for as far as it was read, and
     /// never scheduled.
     pub problem: Option<Text>,
 }
 
+/// What a pod says about the group that it is in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GangFacts {
+    /// At most one of a dialect.
+    pub hints: Vec<GroupHint>,
+    /// The commit that bound it.
+    pub plan: Option<PlanNote>,
+    /// When it was bound, as its condition PodScheduled says.
+    pub scheduled: Option<Timestamp>,
+    /// When its first container began to run.
+    pub running: Option<Timestamp>,
+}
+
 impl Pod {
+    /// Notes what the pod says in one dialect.
+    pub fn add_group_hint(&mut self, hint: GroupHint) {
+        self.gang.get_or_insert_default().hints.push(hint);
+    }
+
+    /// Returns what the pod says of groups, one hint a dialect.
+    pub fn group_hints(&self) -> &[GroupHint] {
+        self.gang.as_ref().map_or(&[], |gang| &gang.hints)
+    }
+
+    /// Returns the commit that bound the pod.
+    pub fn plan_note(&self) -> Option<&PlanNote> {
+        self.gang.as_ref()?.plan.as_ref()
+    }
+
     pub fn reference(&self) -> PodRef {
         PodRef { namespace: self.namespace.clone(), name: self.name.clone(), uid: self.uid.clone() }
     }

@@ -229,6 +229,9 @@ pub(crate) fn refused(code: u16) -> WriteResult {
 pub(crate) fn shown(op: &Op) -> String {
     match op {
         Op::Bind { pod, node, .. } => format!("bind {} to {node}", pod.name),
+        Op::TryBind { pod, node } => format!("try {} on {node}", pod.name),
+        Op::SetDisruption { pod, reason, .. } => format!("disrupt {} {reason}", pod.name),
+        Op::TellGroup { group, told, .. } => format!("tell group {} {:?}", group.name, told.phase),
         Op::ReadPod { pod } => format!("read {}", pod.name),
         Op::Fence { pod, node, .. } => format!("fence {} from {node}", pod.name),
         Op::SetCondition { pod, condition, .. } => {

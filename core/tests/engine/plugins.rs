@@ -416,7 +416,7 @@ impl Bind for Binder {
             return None;
         }
         let node = cluster.nodes().slot(node).name.clone();
-        let op = Op::Bind { pod: pod.reference(), node, resource_version: 0 };
+        let op = Op::Bind { pod: pod.reference(), node, resource_version: 0, plan: None };
         Some(WriteDraft::plain(format!("bind {}", pod.uid), op))
     }
 }

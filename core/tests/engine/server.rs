@@ -27,12 +27,25 @@ impl Server {
     /// Carries out a write. Returns its result and the pod that it changed.
     pub(crate) fn carry_out(&mut self, op: &Op) -> (WriteResult, Option<Pod>) {
         match op {
-            Op::Bind { pod, node, resource_version } => {
+            Op::Bind { pod, node, resource_version, plan } => {
                 self.change(pod, (*resource_version > 0).then_some(*resource_version), |pod| {
                     let free = pod.node_name.is_none();
                     pod.node_name.get_or_insert(node.clone());
+                    if let (true, Some(plan)) = (free, plan) {
+                        pod.gang.get_or_insert_default().plan = Some(plan.clone());
+                    }
                     free
                 })
+            }
+            Op::TryBind { pod, .. } => match self.pods.get(&pod.uid) {
+                Some(known) if known.node_name.is_none() => {
+                    (WriteResult::Done(Written::default()), None)
+                }
+                Some(_) => (WriteResult::Stale { message: "it has a node".into() }, None),
+                None => (WriteResult::Refused { code: 404, message: "gone".into() }, None),
+            },
+            Op::SetDisruption { .. } | Op::TellGroup { .. } => {
+                (WriteResult::Done(Written::default()), None)
             }
             Op::Fence { pod, resource_version, .. } => {
                 self.change(pod, Some(*resource_version), |_| true)

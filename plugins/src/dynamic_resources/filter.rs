@@ -144,11 +144,13 @@ fn allocated(record: &ClaimRecord) -> Option<Allocated> {
 /// Tells whether the allocation that is on its way is the pod's own, or that of a pod of its group.
 fn shares_plan(pod: &Pod, cluster: &Cluster, record: &ClaimRecord) -> bool {
     let Some(planned) = &record.planned else { return true };
-    let of_group = |uid| {
-        let other = cluster.pod(uid).and_then(|other| other.pod.scheduling_group.as_ref());
-        other.is_some() && other == pod.scheduling_group.as_ref()
-    };
-    planned.pods.contains(&pod.uid) || planned.pods.iter().any(of_group)
+    if planned.pods.contains(&pod.uid) {
+        return true;
+    }
+    let group_of = |pod: &Pod| cluster.groups().membership(pod).key();
+    let Some(group) = group_of(pod) else { return false };
+    let others = planned.pods.iter().filter_map(|uid| cluster.pod(uid));
+    others.map(|other| group_of(&other.pod)).any(|other| other.as_ref() == Some(&group))
 }
 
 /// Says what of a claim can't be allocated on any node.

@@ -29,7 +29,8 @@ impl Interest for DynamicResources {
             | Change::Storage { .. }
             | Change::StorageDeleted { .. }
             | Change::NamespaceChanged { .. }
-            | Change::SelectorOwnerChanged => false,
+            | Change::SelectorOwnerChanged
+            | Change::Groups(_) => false,
         };
         if may_help { Hint::Queue } else { Hint::Skip }
     }

@@ -28,7 +28,8 @@ impl Interest for Fit {
             | Change::Storage { .. }
             | Change::StorageDeleted { .. }
             | Change::NamespaceChanged { .. }
-            | Change::SelectorOwnerChanged => false,
+            | Change::SelectorOwnerChanged
+            | Change::Groups(_) => false,
             // Devices may stand in for what no device plugin has.
             Change::Devices(change) => {
                 matches!(change, DeviceChange::Class) && !cx.pod.spec.extended.is_empty()

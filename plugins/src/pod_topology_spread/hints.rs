@@ -33,6 +33,7 @@ impl Interest for PodTopologySpread {
             }
             Change::SelectorOwnerChanged => self.derives_selector(cx.pod, Hardness::Hard),
             Change::Devices(_)
+            | Change::Groups(_)
             | Change::PodAdded { .. }
             | Change::PodDeleted { .. }
             | Change::Storage { .. }

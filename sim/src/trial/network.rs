@@ -97,7 +97,10 @@ impl Trial<'_> {
             Op::Bind { resource_version, .. } => (*resource_version, Fault::LateArrival),
             Op::Claim { write: ClaimWrite::Read, .. } => return None,
             Op::Claim { .. } => (1, Fault::ClaimLate),
-            Op::ReadPod { .. }
+            Op::TryBind { .. }
+            | Op::SetDisruption { .. }
+            | Op::TellGroup { .. }
+            | Op::ReadPod { .. }
             | Op::Fence { .. }
             | Op::SetCondition { .. }
             | Op::DeletePod { .. }
@@ -226,7 +229,7 @@ impl Trial<'_> {
 
     /// Half of the proposals are committed within the request's time, half long after.
     fn propose(&mut self, fault: Fault, by: Sender, op: &Op, sent: Timestamp) {
-        let Op::Bind { pod, node, resource_version: version } = op else { return };
+        let Op::Bind { pod, node, resource_version: version, .. } = op else { return };
         let versioned = *version != 0;
         let Some(known) = self.world.pod_by_uid(&pod.uid) else { return };
         let resource_version = known.resource_version;

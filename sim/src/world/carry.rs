@@ -6,7 +6,7 @@
 use berth_core::engine::{PodRead, WriteResult, Written};
 use berth_core::framework::Op;
 use berth_core::framework::plan::NameOf;
-use berth_core::types::{Condition, Pod, PodRef, Text, Timestamp, Value};
+use berth_core::types::{Condition, PlanNote, Pod, PodRef, Text, Timestamp, Value};
 
 use super::World;
 use super::other::{Other, merge};
@@ -17,9 +17,18 @@ impl World {
     /// Carries out `op` now and returns what the server answers.
     pub fn carry_out(&mut self, op: &Op, now: Timestamp) -> WriteResult {
         match op {
-            Op::Bind { pod, node, resource_version } => {
-                self.bind(pod, node, *resource_version, now)
+            Op::Bind { pod, node, resource_version, plan } => {
+                self.bind(pod, node, *resource_version, plan.as_ref(), now)
             }
+            Op::TryBind { pod, node: _ } => match self.bindable(pod, 0) {
+                Ok(_) => self.done(),
+                Err(refusal) => refusal,
+            },
+            Op::SetDisruption { pod, .. } => match self.guarded(pod, 0) {
+                Ok(_) => self.done(),
+                Err(refusal) => refusal,
+            },
+            Op::TellGroup { .. } => self.done(),
             Op::ReadPod { pod } => self.read(pod),
             Op::Fence { pod, resource_version, node } => {
                 self.fence(pod, *resource_version, node, now)
@@ -87,27 +96,39 @@ impl World {
         pod: &PodRef,
         node: &Text,
         resource_version: u64,
+        plan: Option<&PlanNote>,
         now: Timestamp,
     ) -> WriteResult {
-        let known = match self.guarded(pod, resource_version) {
-            Ok(known) => known,
+        let uid = match self.bindable(pod, resource_version) {
+            Ok(known) => known.uid.clone(),
             Err(refusal) => return refusal,
         };
-        let (name, uid) = (known.name.clone(), known.uid.clone());
-        if known.terminating {
-            return stale(format!("pod {name} is being deleted, cannot be assigned to a host"));
-        }
-        if let Some(taken) = &known.node_name {
-            return stale(format!("pod {name} is already assigned to node \"{taken}\""));
-        }
-        if !known.gates.is_empty() {
-            return stale(format!("pod {name} has non-empty .spec.schedulingGates"));
-        }
         self.change_pod(&uid, now, |pod| {
             pod.node_name = Some(node.clone());
             pod.unscheduled = None;
+            let Some(plan) = plan else { return };
+            let gang = pod.gang.get_or_insert_default();
+            gang.plan = Some(plan.clone());
+            gang.scheduled = Some(now);
         });
         self.done()
+    }
+
+    /// Returns the pod if it may be bound at this version.
+    fn bindable(&self, pod: &PodRef, resource_version: u64) -> Result<&Pod, WriteResult> {
+        let known = self.guarded(pod, resource_version)?;
+        let name = &known.name;
+        if known.terminating {
+            let text = format!("pod {name} is being deleted, cannot be assigned to a host");
+            return Err(stale(text));
+        }
+        if let Some(taken) = &known.node_name {
+            return Err(stale(format!("pod {name} is already assigned to node \"{taken}\"")));
+        }
+        if !known.gates.is_empty() {
+            return Err(stale(format!("pod {name} has non-empty .spec.schedulingGates")));
+        }
+        Ok(known)
     }
 
     fn read(&self, pod: &PodRef) -> WriteResult {

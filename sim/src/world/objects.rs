@@ -1,7 +1,7 @@
 //! Kinds that are watched, and the keys of their objects.
 
-use berth_core::snapshot::{ClusterEvent, DeviceEvent};
-use berth_core::types::{ClaimKey, Text};
+use berth_core::snapshot::{ClusterEvent, DeviceEvent, GroupEvent};
+use berth_core::types::{ClaimKey, GroupKey, Text};
 
 /// A kind with a watch of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -19,10 +19,11 @@ pub enum Kind {
     DeviceClasses,
     DeviceTaintRules,
     ResourceClaims,
+    PodGroups,
 }
 
 impl Kind {
-    pub const ALL: [Kind; 13] = [
+    pub const ALL: [Kind; 14] = [
         Kind::Pods,
         Kind::Nodes,
         Kind::Namespaces,
@@ -36,6 +37,7 @@ impl Kind {
         Kind::DeviceClasses,
         Kind::DeviceTaintRules,
         Kind::ResourceClaims,
+        Kind::PodGroups,
     ];
 
     /// Returns the name under which the engine knows the watch.
@@ -54,6 +56,7 @@ impl Kind {
             Kind::DeviceClasses => "deviceclasses",
             Kind::DeviceTaintRules => "devicetaintrules",
             Kind::ResourceClaims => "resourceclaims",
+            Kind::PodGroups => "podgroups",
         }
     }
 }
@@ -103,11 +106,29 @@ impl Key {
             }
             ClusterEvent::AttachmentDeleted { name } => global(Kind::Attachments, name),
             ClusterEvent::Devices(event) => Key::of_devices(event),
+            ClusterEvent::Groups(event) => Key::of_groups(event),
         }
     }
 }
 
 impl Key {
+    fn of_groups(event: &GroupEvent) -> Key {
+        let group = |key: &GroupKey| Key {
+            kind: Kind::PodGroups,
+            namespace: key.namespace.clone(),
+            name: format!("{}/{:?}/{}", key.dialect.name, key.kind, key.name).into(),
+        };
+        match event {
+            GroupEvent::Applied(known) => group(&known.key),
+            GroupEvent::Deleted { key, .. } => group(key),
+            // No object: what the server has is told for itself.
+            GroupEvent::Served { dialect, .. } => {
+                let (namespace, name) = (Text::default(), Text::from(*dialect));
+                Key { kind: Kind::PodGroups, namespace, name }
+            }
+        }
+    }
+
     fn of_devices(event: &DeviceEvent) -> Key {
         let global =
             |kind, name: &Text| Key { kind, namespace: Text::default(), name: name.clone() };
@@ -150,7 +171,8 @@ pub(crate) fn deletes(event: &ClusterEvent) -> bool {
             | DeviceEvent::ClassDeleted { .. }
             | DeviceEvent::TaintRuleDeleted { .. }
             | DeviceEvent::ClaimDeleted { .. },
-        ) => true,
+        )
+        | ClusterEvent::Groups(GroupEvent::Deleted { .. }) => true,
         ClusterEvent::PodApplied(_)
         | ClusterEvent::NodeApplied(_)
         | ClusterEvent::NamespaceApplied(_)
@@ -165,7 +187,8 @@ pub(crate) fn deletes(event: &ClusterEvent) -> bool {
             | DeviceEvent::ClassApplied(_)
             | DeviceEvent::TaintRuleApplied(_)
             | DeviceEvent::ClaimApplied(_),
-        ) => false,
+        )
+        | ClusterEvent::Groups(GroupEvent::Applied(_) | GroupEvent::Served { .. }) => false,
     }
 }
 
@@ -195,6 +218,10 @@ pub(super) fn with_version(event: ClusterEvent, version: u64) -> ClusterEvent {
         ClusterEvent::Devices(DeviceEvent::ClaimApplied(mut claim)) => {
             claim.resource_version = version;
             ClusterEvent::Devices(DeviceEvent::ClaimApplied(claim))
+        }
+        ClusterEvent::Groups(GroupEvent::Applied(mut group)) => {
+            group.resource_version = version;
+            ClusterEvent::Groups(GroupEvent::Applied(group))
         }
         event => event,
     }
@@ -232,6 +259,10 @@ pub(crate) fn deletion_of(event: &ClusterEvent) -> ClusterEvent {
             ClusterEvent::AttachmentDeleted { name: attachment.name.clone() }
         }
         ClusterEvent::Devices(event) => ClusterEvent::Devices(deletion_of_devices(event)),
+        ClusterEvent::Groups(GroupEvent::Applied(group)) => {
+            let (key, uid) = (group.key.clone(), group.uid.clone());
+            ClusterEvent::Groups(GroupEvent::Deleted { key, uid })
+        }
         deletion => deletion.clone(),
     }
 }

@@ -60,7 +60,8 @@ impl Content {
             ClusterEvent::CsiNodeApplied(node) => Some(Content::CsiNode(node)),
             ClusterEvent::AttachmentApplied(attachment) => Some(Content::Attachment(attachment)),
             ClusterEvent::Devices(event) => Content::of_devices(event),
-            ClusterEvent::NodeDeleted { .. }
+            ClusterEvent::Groups(_)
+            | ClusterEvent::NodeDeleted { .. }
             | ClusterEvent::PodDeleted { .. }
             | ClusterEvent::NamespaceDeleted { .. }
             | ClusterEvent::SelectorOwnerDeleted { .. }

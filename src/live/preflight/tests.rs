@@ -58,7 +58,9 @@ fn operations() -> Vec<Op> {
         Op::Claim { claim, resource_version: 1, write }
     };
     let operations = vec![
-        Op::Bind { pod: pod(), node: "n".into(), resource_version: 1 },
+        Op::Bind { pod: pod(), node: "n".into(), resource_version: 1, plan: None },
+        Op::TryBind { pod: pod(), node: "n".into() },
+        Op::SetDisruption { pod: pod(), reason: "r".into(), message: "m".into() },
         Op::ReadPod { pod: pod() },
         Op::Fence { pod: pod(), resource_version: 1, node: "n".into() },
         Op::SetCondition { pod: pod(), resource_version: 1, condition, nominated_node: None },
@@ -84,6 +86,7 @@ fn operations() -> Vec<Op> {
     for operation in &operations {
         match operation {
             Op::Bind { .. } | Op::ReadPod { .. } | Op::Fence { .. } | Op::SetCondition { .. } => {}
+            Op::TryBind { .. } | Op::SetDisruption { .. } | Op::TellGroup { .. } => {}
             Op::DeletePod { .. } | Op::Patch { .. } => {}
             Op::Claim { write, .. } => match write {
                 ClaimWrite::Read | ClaimWrite::Protect { .. } => {}

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use berth_core::types::group::{GroupHint, NATIVE};
 use berth_core::types::pod::TolerationOperator;
 use berth_core::types::resources::AMOUNT_MAX;
 use berth_core::types::{
@@ -147,7 +148,7 @@ fn a_busy_pod_is_read_without_problems() {
     assert_eq!(pod.node_name, Some("node-1".into()));
     assert_eq!(pod.nominated_node, Some("node-2".into()));
     assert_eq!(pod.gates, ["wait"]);
-    assert_eq!(pod.scheduling_group, Some("train".into()));
+    assert_eq!(pod.group_hints(), [GroupHint::of_object(NATIVE, "train".into())]);
     assert_eq!(pod.owner.unwrap().kind, "Job");
     assert_eq!(pod.unscheduled.unwrap().message, "0/1 nodes");
 }

@@ -6,7 +6,7 @@ use crate::framework::{
 };
 use crate::snapshot::devices::claims::ClaimRecord;
 use crate::snapshot::{
-    Change, Cluster, DeviceChange, NodeAspects, NodeIdx, PodAspects, StorageKind,
+    Change, Cluster, DeviceChange, GroupChange, NodeAspects, NodeIdx, PodAspects, StorageKind,
 };
 use crate::types::claim::{Allocation, DeviceResult};
 use crate::types::{PodUid, Text};
@@ -204,6 +204,8 @@ pub(super) fn change(change: &Change, cluster: &Cluster) -> Text {
         Change::NamespaceChanged { name } => format!("namespace {name} changed"),
         Change::SelectorOwnerChanged => "selector owner changed".to_owned(),
         Change::Devices(change) => devices(change),
+        Change::Groups(GroupChange::Group { key }) => format!("pod group {key} changed"),
+        Change::Groups(GroupChange::Dialect { name }) => format!("dialect {name} changed"),
     };
     text.into()
 }

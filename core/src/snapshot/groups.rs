@@ -1,0 +1,146 @@
+//! Groups: what pods and objects say of them, joined in whatever order it arrives.
+//!
+//! Reading order: this file (the index), [`membership`] (which group a pod is in), [`view`] (a group
+//! with its members, and what it lacks).
+
+pub mod membership;
+pub mod view;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::types::group::{GroupKey, PodGroup};
+use crate::types::{Pod, PodUid, Text};
+
+use super::event::{Change, GroupChange, GroupEvent};
+
+pub use membership::Membership;
+pub use view::{GroupView, Lack, Unit};
+
+/// What is known of groups. Nothing is counted here: whether a member has its place is asked of the
+/// pods.
+#[derive(Debug, Default)]
+pub struct Groups {
+    objects: BTreeMap<GroupKey, Arc<PodGroup>>,
+    /// Pods by what each of their hints names, whether their profile honours it or not.
+    members: BTreeMap<GroupKey, BTreeSet<PodUid>>,
+    /// Groups by the group of groups that they say they are in.
+    children: BTreeMap<GroupKey, BTreeSet<GroupKey>>,
+    /// Dialects whose objects the server doesn't have.
+    off: BTreeSet<&'static str>,
+    /// Dialects that each scheduler name honours.
+    honoured: BTreeMap<Text, BTreeSet<Text>>,
+}
+
+impl Groups {
+    /// Returns the object of a group, if there is one.
+    pub fn object(&self, key: &GroupKey) -> Option<&Arc<PodGroup>> {
+        self.objects.get(key)
+    }
+
+    /// Returns all objects, in order of their keys.
+    pub fn objects(&self) -> impl Iterator<Item = &Arc<PodGroup>> {
+        self.objects.values()
+    }
+
+    /// Returns the pods that name the group, in order of UID.
+    pub fn members(&self, key: &GroupKey) -> impl Iterator<Item = &PodUid> {
+        self.members.get(key).into_iter().flatten()
+    }
+
+    /// Number of pods that name the group.
+    pub fn n_members(&self, key: &GroupKey) -> usize {
+        self.members.get(key).map_or(0, BTreeSet::len)
+    }
+
+    /// Returns the groups that say they are in `key`.
+    pub fn children(&self, key: &GroupKey) -> impl Iterator<Item = &GroupKey> {
+        self.children.get(key).into_iter().flatten()
+    }
+
+    /// Says which dialects the profile of a scheduler name honours.
+    pub(crate) fn honour(&mut self, scheduler_name: Text, dialects: BTreeSet<Text>) {
+        self.honoured.insert(scheduler_name, dialects);
+    }
+
+    pub(super) fn fold(&mut self, event: GroupEvent) -> Vec<Change> {
+        match event {
+            GroupEvent::Applied(group) => self.apply(*group),
+            GroupEvent::Deleted { key, uid } => self.delete(&key, &uid),
+            GroupEvent::Served { dialect, served } => {
+                let changed =
+                    if served { self.off.remove(dialect) } else { self.off.insert(dialect) };
+                let change = Change::Groups(GroupChange::Dialect { name: dialect });
+                changed.then_some(change).into_iter().collect()
+            }
+        }
+    }
+
+    fn apply(&mut self, group: PodGroup) -> Vec<Change> {
+        let key = group.key.clone();
+        let known = self.objects.get(&key);
+        if let Some(known) = known
+            && known.uid == group.uid
+            && group.resource_version != 0
+            && group.resource_version < known.resource_version
+        {
+            return Vec::new();
+        }
+        let same = known.is_some_and(|known| reads_the_same(known, &group));
+        self.adopt(known.and_then(|known| known.parent_key()), group.parent_key(), &key);
+        self.objects.insert(key.clone(), Arc::new(group));
+        if same { Vec::new() } else { vec![Change::Groups(GroupChange::Group { key })] }
+    }
+
+    fn delete(&mut self, key: &GroupKey, uid: &Text) -> Vec<Change> {
+        let known = self.objects.get(key);
+        let Some(known) = known.filter(|known| uid.is_empty() || known.uid == *uid) else {
+            return Vec::new();
+        };
+        self.adopt(known.parent_key(), None, key);
+        self.objects.remove(key);
+        vec![Change::Groups(GroupChange::Group { key: key.clone() })]
+    }
+
+    fn adopt(&mut self, from: Option<GroupKey>, to: Option<GroupKey>, child: &GroupKey) {
+        if from == to {
+            return;
+        }
+        if let Some(from) = from {
+            leave(&mut self.children, &from, child);
+        }
+        if let Some(to) = to {
+            self.children.entry(to).or_default().insert(child.clone());
+        }
+    }
+
+    pub(super) fn join(&mut self, pod: &Pod) {
+        for hint in pod.group_hints() {
+            self.members.entry(hint.key(&pod.namespace)).or_default().insert(pod.uid.clone());
+        }
+    }
+
+    pub(super) fn part(&mut self, pod: &Pod) {
+        for hint in pod.group_hints() {
+            leave(&mut self.members, &hint.key(&pod.namespace), &pod.uid);
+        }
+    }
+}
+
+/// Tells whether nothing that decisions depend on differs: the object's version and what Berth wrote
+/// there are no reason to look again.
+fn reads_the_same(known: &PodGroup, new: &PodGroup) -> bool {
+    let PodGroup { resource_version, told, .. } = known.clone();
+    *known == PodGroup { resource_version, told, ..new.clone() }
+}
+
+fn leave<K: Ord, V: Ord>(map: &mut BTreeMap<K, BTreeSet<V>>, key: &K, value: &V) {
+    let Some(values) = map.get_mut(key) else { return };
+    values.remove(value);
+    if values.is_empty() {
+        map.remove(key);
+    }
+}

@@ -1,0 +1,377 @@
+//! A group with its members, and what it needs: read afresh each time it is looked at.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use crate::snapshot::{Cluster, Place};
+use crate::types::group::{
+    GroupHint, GroupKey, GroupKind, PodGroup, Quorum, SubGroup, SubGroupMembers,
+};
+use crate::types::{Pod, PodUid, Text};
+
+/// A group whose members are looked at as one. More members than this are refused.
+pub const MEMBERS_MAX: usize = 16_384;
+
+/// A group, or a part of one, that needs a number of members or of parts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unit {
+    pub name: Text,
+    /// Index of the unit that it is part of, below its own.
+    pub parent: Option<usize>,
+    pub min_member: u32,
+    /// How many of its parts must have what they need; `None` for all.
+    pub min_parts: Option<u32>,
+}
+
+/// A live member: not ended, not on its way out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    pub uid: PodUid,
+    /// It has a node, or a plan gives it one.
+    pub placed: bool,
+    /// Units that it counts for, outermost first.
+    pub units: Vec<usize>,
+}
+
+/// A group as it is now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupView {
+    pub key: GroupKey,
+    /// Parents before their parts; the first is the group itself.
+    pub units: Vec<Unit>,
+    /// By age, then name.
+    pub members: Vec<Member>,
+}
+
+/// What keeps a group from being looked at. Its text is what members are told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Lack {
+    /// There is no object of this name as yet.
+    Object(Text),
+    /// So many of so many members of what is named.
+    Members { have: u32, want: u32, of: Text },
+    /// As before, of groups.
+    Groups { have: u32, want: u32, of: Text },
+    /// It can't be placed as it was told.
+    Refused(Text),
+}
+
+impl Lack {
+    /// Returns what makes two of them alike: everything but the running count.
+    pub fn likeness(&self) -> Text {
+        match self {
+            Lack::Object(name) => format!("object {name}").into(),
+            Lack::Members { want, of, .. } => format!("members {want} {of}").into(),
+            Lack::Groups { want, of, .. } => format!("groups {want} {of}").into(),
+            Lack::Refused(text) => text.clone(),
+        }
+    }
+}
+
+impl fmt::Display for Lack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Lack::Object(name) => write!(f, "waiting for pod group {name}"),
+            Lack::Members { have, want, of } => {
+                write!(f, "waiting for {have} of {want} members of {of}")
+            }
+            Lack::Groups { have, want, of } => {
+                write!(f, "waiting for {have} of {want} groups of {of}")
+            }
+            Lack::Refused(text) => f.write_str(text),
+        }
+    }
+}
+
+impl GroupView {
+    /// Counts members for each unit. Shape: one number a unit.
+    pub fn count(&self, counts: impl Fn(&Member) -> bool) -> Vec<u32> {
+        let mut numbers = vec![0; self.units.len()];
+        for member in self.members.iter().filter(|member| counts(member)) {
+            member.units.iter().for_each(|unit| numbers[*unit] += 1);
+        }
+        numbers
+    }
+
+    /// Tells whether so many members for each unit are enough for the group. Cost: O(units).
+    pub fn suffices(&self, numbers: &[u32]) -> bool {
+        self.enough(numbers).first().copied().unwrap_or(true)
+    }
+
+    /// Tells for each unit whether so many members are enough for it.
+    pub fn enough(&self, numbers: &[u32]) -> Vec<bool> {
+        let mut parts = vec![(0u32, 0u32); self.units.len()];
+        let mut enough = vec![false; self.units.len()];
+        for at in (0..self.units.len()).rev() {
+            let unit = &self.units[at];
+            let (good, all) = parts[at];
+            enough[at] = numbers[at] >= unit.min_member && good >= unit.min_parts.unwrap_or(all);
+            if let Some(parent) = unit.parent {
+                parts[parent].0 += u32::from(enough[at]);
+                parts[parent].1 += 1;
+            }
+        }
+        enough
+    }
+
+    /// Returns the first thing that so many members leave open, outermost first.
+    pub fn lacks(&self, numbers: &[u32]) -> Option<Lack> {
+        let enough = self.enough(numbers);
+        let at = (0..self.units.len()).find(|at| !enough[*at])?;
+        let unit = &self.units[at];
+        if numbers[at] < unit.min_member {
+            let (have, want) = (numbers[at], unit.min_member);
+            return Some(Lack::Members { have, want, of: unit.name.clone() });
+        }
+        let parts = || (0..self.units.len()).filter(|part| self.units[*part].parent == Some(at));
+        if let Some(want) = unit.min_parts {
+            let have = parts().filter(|part| enough[*part]).count() as u32;
+            return Some(Lack::Groups { have, want, of: unit.name.clone() });
+        }
+        let part = parts().find(|part| !enough[*part])?;
+        let (have, want) = (numbers[part], self.units[part].min_member);
+        Some(Lack::Members { have, want, of: self.units[part].name.clone() })
+    }
+}
+
+impl Cluster {
+    /// Reads the group `key` (an outermost one) with its members.
+    ///
+    /// Cost: O(members) where there are enough of them; O(units) where there are not.
+    ///
+    /// # Errors
+    /// What keeps the group from being looked at, whoever its members are. Missing members are told
+    /// as far as they are counted without looking at each; for the rest see [`GroupView::lacks`].
+    pub fn group_view(&self, key: &GroupKey) -> Result<GroupView, Lack> {
+        let mut reading = Reading { cluster: self, units: Vec::new(), members: Vec::new() };
+        reading.group(key, None)?;
+        let Reading { units, mut members, .. } = reading;
+        if members.len() > MEMBERS_MAX {
+            let text = format!("{} members; at most {MEMBERS_MAX} are supported", members.len());
+            return Err(Lack::Refused(format!("pod group {key} has {text}").into()));
+        }
+        members.sort_by_key(|(pod, _)| (pod.created, &pod.name, &pod.uid));
+        self.agree(key, &members)?;
+        let members = members.into_iter().map(|(_, member)| member).collect();
+        Ok(GroupView { key: key.clone(), units, members })
+    }
+
+    /// Members must be able to start together.
+    fn agree(&self, of: &GroupKey, members: &[(&Pod, Member)]) -> Result<(), Lack> {
+        let pods = || members.iter().map(|(pod, _)| *pod);
+        let Some(first) = pods().next() else { return Ok(()) };
+        let named = |what: &str, a: &dyn fmt::Display, b: &dyn fmt::Display| {
+            let text = format!("members of pod group {of} have different {what}: {a} and {b}");
+            Err(Lack::Refused(text.into()))
+        };
+        if let Some(other) = pods().find(|p| p.spec.scheduler_name != first.spec.scheduler_name) {
+            let (a, b) = (&first.spec.scheduler_name, &other.spec.scheduler_name);
+            return named("schedulers", a, b);
+        }
+        let object = self.groups.object(of);
+        if object.is_some_and(|object| object.uneven_priorities) {
+            return Ok(());
+        }
+        if let Some(other) = pods().find(|pod| pod.priority != first.priority) {
+            return named("priorities", &first.priority, &other.priority);
+        }
+        match object.and_then(|object| object.priority) {
+            Some(priority) if priority != first.priority => {
+                let text = format!(
+                    "pod group {of} has priority {priority}, its members have priority {}",
+                    first.priority
+                );
+                Err(Lack::Refused(text.into()))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+}
+
+struct Reading<'a> {
+    cluster: &'a Cluster,
+    units: Vec<Unit>,
+    members: Vec<(&'a Pod, Member)>,
+}
+
+impl<'r> Reading<'r> {
+    fn group(&mut self, key: &GroupKey, parent: Option<usize>) -> Result<(), Lack> {
+        let groups = &self.cluster.groups;
+        let Some(object) = groups.object(key).cloned() else {
+            return self.without_object(key, parent);
+        };
+        if let Some(problem) = refusal(&object) {
+            return Err(Lack::Refused(format!("pod group {key}: {problem}").into()));
+        }
+        let children: Vec<GroupKey> = groups.children(key).cloned().collect();
+        let of_groups = key.kind == GroupKind::Groups;
+        let (min_member, min_parts) = match (object.quorum, of_groups) {
+            (Quorum::None, true) => (0, Some(0)),
+            (Quorum::AtLeast(n), true) => (0, Some(n)),
+            (Quorum::None, false) => (0, None),
+            (Quorum::AtLeast(n), false) => (n, None),
+        };
+        let at = self.unit(key.name.clone(), parent, min_member, min_parts);
+        if of_groups {
+            if let Some(want) = min_parts.filter(|want| children.len() < *want as usize) {
+                let have = children.len() as u32;
+                return Err(Lack::Groups { have, want, of: key.name.clone() });
+            }
+            return children.iter().try_for_each(|child| self.group(child, Some(at)));
+        }
+        self.enough_known(key, min_member)?;
+        self.pods(key, at, &object.sub_groups)
+    }
+
+    /// Where pods say all that there is to say.
+    fn without_object(&mut self, key: &GroupKey, parent: Option<usize>) -> Result<(), Lack> {
+        let hints: Vec<&GroupHint> = self.hints(key).collect();
+        if hints.iter().any(|hint| hint.needs_object) || hints.is_empty() {
+            return Err(Lack::Object(key.name.clone()));
+        }
+        let mins: std::collections::BTreeSet<u32> =
+            hints.iter().filter_map(|hint| hint.min_member).collect();
+        if let (Some(least), Some(most)) = (mins.first(), mins.last())
+            && least != most
+        {
+            let text = format!("members of pod group {key} disagree on how many there are");
+            return Err(Lack::Refused(format!("{text}: {least} and {most}").into()));
+        }
+        let min_member = mins.first().copied().unwrap_or(0);
+        let at = self.unit(key.name.clone(), parent, min_member, None);
+        self.enough_known(key, min_member)?;
+        self.pods(key, at, &[])
+    }
+
+    fn hints<'a>(&'a self, key: &'a GroupKey) -> impl Iterator<Item = &'a GroupHint> {
+        let pods = self.cluster.groups.members(key).filter_map(|uid| self.cluster.pod(uid));
+        pods.flat_map(|record| record.pod.group_hints())
+            .filter(|hint| hint.dialect == key.dialect && hint.name == key.name)
+    }
+
+    /// So that a large group costs nothing while it gathers.
+    fn enough_known(&self, key: &GroupKey, want: u32) -> Result<(), Lack> {
+        let have = self.cluster.groups.n_members(key);
+        if have < want as usize {
+            return Err(Lack::Members { have: have as u32, want, of: key.name.clone() });
+        }
+        Ok(())
+    }
+
+    fn unit(
+        &mut self,
+        name: Text,
+        parent: Option<usize>,
+        min_member: u32,
+        min_parts: Option<u32>,
+    ) -> usize {
+        self.units.push(Unit { name, parent, min_member, min_parts });
+        self.units.len() - 1
+    }
+
+    fn pods(&mut self, key: &GroupKey, at: usize, sub_groups: &[SubGroup]) -> Result<(), Lack> {
+        let mut parts = Parts::of(self, at, sub_groups);
+        let cluster = self.cluster;
+        for uid in cluster.groups.members(key) {
+            let Some(record) = cluster.pod(uid) else { continue };
+            let pod = &record.pod;
+            if pod.finished() || pod.terminating || !belongs(cluster, pod, key) {
+                continue;
+            }
+            let hint = cluster.groups.first_hint(pod);
+            if let Some(problem) = hint.and_then(told_problem) {
+                return Err(Lack::Refused(format!("pod group {key}: {problem}").into()));
+            }
+            let role = hint.and_then(|hint| hint.role.as_ref());
+            let mut units = self.path(at);
+            units.extend(parts.units_of(self, pod, role));
+            let placed = record.place != Place::Nowhere;
+            self.members.push((pod, Member { uid: uid.clone(), placed, units }));
+        }
+        Ok(())
+    }
+
+    fn path(&self, mut at: usize) -> Vec<usize> {
+        let mut path = vec![at];
+        while let Some(parent) = self.units[at].parent {
+            path.push(parent);
+            at = parent;
+        }
+        path.reverse();
+        path
+    }
+}
+
+/// Tells whether the group is the pod's own, and not just named by a hint that others override. A
+/// pod of a scheduler name that honours no dialect counts all the same: it shows what is wrong.
+fn belongs(cluster: &Cluster, pod: &Pod, key: &GroupKey) -> bool {
+    match cluster.groups.first_hint(pod) {
+        Some(hint) => hint.dialect == key.dialect && hint.name == key.name,
+        None => true,
+    }
+}
+
+fn refusal(object: &PodGroup) -> Option<Text> {
+    if let Some(problem) = &object.problem {
+        return Some(problem.clone());
+    }
+    let required = object.topology.iter().find(|constraint| constraint.required)?;
+    let level = &*required.level;
+    Some(format!("required topology {level:?} is not supported yet").into())
+}
+
+fn told_problem(hint: &GroupHint) -> Option<Text> {
+    let unsupported = |topology| Text::from(format!("{topology} is not supported yet"));
+    hint.problem.clone().or_else(|| hint.topology.as_ref().map(unsupported))
+}
+
+/// The sub-groups of one group, with the units made for them.
+struct Parts<'a> {
+    sub_groups: Vec<(&'a SubGroup, usize)>,
+    /// Units of the combinations of label values.
+    combinations: BTreeMap<(usize, Vec<Text>), usize>,
+}
+
+impl<'a> Parts<'a> {
+    fn of(reading: &mut Reading<'_>, at: usize, sub_groups: &'a [SubGroup]) -> Parts<'a> {
+        let unit = |sub: &'a SubGroup| {
+            let (min_member, min_parts) = match sub.members {
+                SubGroupMembers::Role(_) => (sub.min_member, None),
+                SubGroupMembers::Labels { .. } => (0, sub.min_groups),
+            };
+            (sub, reading.unit(sub.name.clone(), Some(at), min_member, min_parts))
+        };
+        let sub_groups = sub_groups.iter().map(unit).collect();
+        Parts { sub_groups, combinations: BTreeMap::new() }
+    }
+
+    fn units_of(
+        &mut self,
+        reading: &mut Reading<'_>,
+        pod: &Pod,
+        role: Option<&Text>,
+    ) -> Vec<usize> {
+        let mut units = Vec::new();
+        for (sub, at) in &self.sub_groups {
+            match &sub.members {
+                SubGroupMembers::Role(wanted) if role == Some(wanted) => units.push(*at),
+                SubGroupMembers::Role(_) => {}
+                SubGroupMembers::Labels { selector, keys } => {
+                    if selector.as_ref().is_some_and(|selector| !selector.selects(&pod.labels)) {
+                        continue;
+                    }
+                    let values: Option<Vec<Text>> =
+                        keys.iter().map(|key| pod.labels.value(key).cloned()).collect();
+                    let Some(values) = values else { continue };
+                    let name = Text::from(format!("{}[{}]", sub.name, values.join(",")));
+                    let of = *self
+                        .combinations
+                        .entry((*at, values))
+                        .or_insert_with(|| reading.unit(name, Some(*at), sub.min_member, None));
+                    units.extend([*at, of]);
+                }
+            }
+        }
+        units
+    }
+}

@@ -1,0 +1,279 @@
+//! Groups of pods that start together, as dialects tell of them.
+//!
+//! A dialect is a convention by which pods and objects say what belongs together: Kubernetes' own
+//! PodGroups, the labels and annotations of other schedulers. Each object is read on its own; the
+//! ledger joins them ([`crate::snapshot::groups`]).
+
+use std::fmt;
+
+use super::{LabelSelector, PreemptionPolicy, Span, Text, Timestamp};
+
+/// How strongly a dialect says it. A pod that several dialects put into groups is in that of the
+/// first rank; two of one rank must name the same group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Rank {
+    /// A field of the pod's spec.
+    Native,
+    /// A label or annotation that names the group.
+    Explicit,
+    /// A label or annotation that also says how many there are.
+    Counted,
+}
+
+/// A convention for groups. Order: precedence, then name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Dialect {
+    pub rank: Rank,
+    /// As a profile lists it.
+    pub name: &'static str,
+}
+
+/// Kubernetes' own groups: `spec.schedulingGroup` and objects of scheduling.k8s.io.
+pub const NATIVE: Dialect = Dialect { rank: Rank::Native, name: "native" };
+
+/// What a key names: pods, or groups of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum GroupKind {
+    #[default]
+    Pods,
+    /// Its members are groups (CompositePodGroup).
+    Groups,
+}
+
+/// A group, whether there is an object for it or not.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GroupKey {
+    pub dialect: Dialect,
+    pub kind: GroupKind,
+    pub namespace: Text,
+    pub name: Text,
+}
+
+impl fmt::Display for GroupKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+/// What a pod says in one dialect. The group is in the pod's namespace.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct GroupHint {
+    pub dialect: Dialect,
+    pub name: Text,
+    /// How many members make the group, where pods say so themselves.
+    pub min_member: Option<u32>,
+    /// The group has an object, and nobody starts without it.
+    pub needs_object: bool,
+    /// The pod's part in the group, such as `master`.
+    pub role: Option<Text>,
+    /// A required topology, told by the pod itself, such as `required topology level "rack"`.
+    pub topology: Option<Text>,
+    /// Why what the pod says can't be understood.
+    pub problem: Option<Text>,
+}
+
+impl GroupHint {
+    /// A group that has an object.
+    pub fn of_object(dialect: Dialect, name: Text) -> GroupHint {
+        GroupHint {
+            dialect,
+            name,
+            min_member: None,
+            needs_object: true,
+            role: None,
+            topology: None,
+            problem: None,
+        }
+    }
+
+    pub fn key(&self, namespace: &Text) -> GroupKey {
+        GroupKey {
+            dialect: self.dialect,
+            kind: GroupKind::Pods,
+            namespace: namespace.clone(),
+            name: self.name.clone(),
+        }
+    }
+}
+
+/// What a group needs to start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Quorum {
+    /// Nothing: members are placed as they fit.
+    #[default]
+    None,
+    /// So many members; for groups of groups, so many groups that have what they need.
+    AtLeast(u32),
+}
+
+/// Which members belong to a sub-group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SubGroupMembers {
+    /// Those with this [`GroupHint::role`].
+    Role(Text),
+    /// Those that the selector selects; one sub-group for each combination of the keys' values.
+    Labels { selector: Option<LabelSelector>, keys: Vec<Text> },
+}
+
+/// A part of a group with a minimum of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SubGroup {
+    pub name: Text,
+    pub members: SubGroupMembers,
+    /// Members that each needs.
+    pub min_member: u32,
+    /// Where the keys make several: how many of them are needed; `None` needs all.
+    pub min_groups: Option<u32>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TopologyConstraint {
+    /// A node label, or what the dialect calls a level.
+    pub level: Text,
+    pub required: bool,
+}
+
+/// How victims are taken from the group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DisruptionMode {
+    /// One pod at a time.
+    #[default]
+    Single,
+    /// All or none.
+    All,
+}
+
+/// A claim that the members of a group share (KEP-5729).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupClaim {
+    pub name: Text,
+    /// The claim's own name, or that of the template it is made from.
+    pub source: Text,
+    pub from_template: bool,
+}
+
+/// What stands on a group's object, or is to stand there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum GroupPhase {
+    /// Members or an object are missing.
+    Waiting,
+    /// Looked at, and fits nowhere.
+    Unschedulable,
+    /// Something went wrong.
+    Error,
+    /// What it needs to start is bound.
+    Scheduled,
+}
+
+/// What users read on a group's object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupTold {
+    pub phase: GroupPhase,
+    pub message: Text,
+    /// Members that have a node.
+    pub scheduled: u32,
+}
+
+/// An object that makes a group, or a group of groups.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodGroup {
+    pub key: GroupKey,
+    pub uid: Text,
+    pub resource_version: u64,
+    pub created: Timestamp,
+    pub quorum: Quorum,
+    pub sub_groups: Vec<SubGroup>,
+    /// The group of groups that it is in, by name.
+    pub parent: Option<Text>,
+    pub priority: Option<i32>,
+    pub preemption_policy: Option<PreemptionPolicy>,
+    /// Members may have priorities of their own.
+    pub uneven_priorities: bool,
+    pub disruption: DisruptionMode,
+    /// How long a wait at the barrier may take.
+    pub deadline: Option<Span>,
+    pub topology: Vec<TopologyConstraint>,
+    pub claims: Vec<GroupClaim>,
+    /// `status.resourceClaimStatuses`: entry and the claim made for it, none if it needs none.
+    pub claim_statuses: Vec<(Text, Option<Text>)>,
+    /// What the object says now, as far as Berth would have written it.
+    pub told: Option<GroupTold>,
+    /// Why the object can't be understood; its members wait.
+    pub problem: Option<Text>,
+}
+
+impl PodGroup {
+    /// A group that needs so many members and says nothing else.
+    pub fn gang(key: GroupKey, uid: impl Into<Text>, min_member: u32) -> PodGroup {
+        PodGroup {
+            key,
+            uid: uid.into(),
+            resource_version: 0,
+            created: Timestamp::default(),
+            quorum: Quorum::AtLeast(min_member),
+            sub_groups: Vec::new(),
+            parent: None,
+            priority: None,
+            preemption_policy: None,
+            uneven_priorities: false,
+            disruption: DisruptionMode::default(),
+            deadline: None,
+            topology: Vec::new(),
+            claims: Vec::new(),
+            claim_statuses: Vec::new(),
+            told: None,
+            problem: None,
+        }
+    }
+
+    /// Returns the key of the group of groups that it is in.
+    pub fn parent_key(&self) -> Option<GroupKey> {
+        let name = self.parent.clone()?;
+        Some(GroupKey { kind: GroupKind::Groups, name, ..self.key.clone() })
+    }
+}
+
+/// The commit that a bound pod was part of, as its annotation says. A successor reads from any
+/// member how many belong to it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PlanNote {
+    /// UID of the group's object, else dialect and name.
+    pub group: Text,
+    pub attempt: u32,
+    /// How many members were bound together.
+    pub members: u32,
+}
+
+/// Annotation of a member's Binding, which the server stores with the node's name.
+pub const PLAN_ANNOTATION: &str = "berth.dev/plan";
+
+impl fmt::Display for PlanNote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}/{}", self.group, self.attempt, self.members)
+    }
+}
+
+impl PlanNote {
+    /// Reads the annotation's value; `None` if it is none of ours.
+    pub fn parse(text: &str) -> Option<PlanNote> {
+        let (rest, members) = text.rsplit_once('/')?;
+        let (group, attempt) = rest.rsplit_once('/')?;
+        let (attempt, members) = (attempt.parse().ok()?, members.parse().ok()?);
+        (!group.is_empty()).then(|| PlanNote { group: group.into(), attempt, members })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_note_is_read_as_it_was_written() {
+        let note = PlanNote { group: "kueue/train/a".into(), attempt: 3, members: 8 };
+        assert_eq!(note.to_string(), "kueue/train/a/3/8");
+        assert_eq!(PlanNote::parse("kueue/train/a/3/8"), Some(note));
+        for text in ["", "a/3", "a/b/c", "/3/8", "a/-1/8"] {
+            assert_eq!(PlanNote::parse(text), None, "{text}");
+        }
+    }
+}
