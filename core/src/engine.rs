@@ -6,7 +6,8 @@
 //! same inputs at the same times give the same decisions.
 //!
 //! Reading order: [`input`], [`decision`]; an attempt: `attempt`, `placing`, `table`, `scores`,
-//! `permits`, `drafting`, `asking`, `room`; a plan: `plans`, `checks`, `ending`, `settle`,
+//! `permits`, `drafting`, `asking`, `room`; a group: `groups`, `gathering`, `gang`, `repair`,
+//! `group_tells`; a plan: `plans`, `checks`, `ending`, `settle`,
 //! `readings`; and `tell`, `timing`.
 
 mod asking;
@@ -18,6 +19,10 @@ pub mod decision;
 mod drafting;
 mod ending;
 mod folding;
+mod gang;
+mod gathering;
+mod group_tells;
+mod groups;
 mod guard;
 pub mod input;
 mod judge;
@@ -27,10 +32,13 @@ mod only;
 mod permits;
 mod placing;
 mod plans;
+mod preflight;
 mod readings;
+mod repair;
 pub mod report;
 mod room;
 mod scores;
+mod sending;
 mod settle;
 mod setup;
 mod table;
@@ -42,14 +50,17 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use crate::framework::{Op, Profile};
 use crate::queue::SchedulingQueue;
 use crate::snapshot::Cluster;
-use crate::types::{Pod, Text, Timestamp};
+use crate::types::{GroupKey, Pod, PodRef, PodUid, Text, Timestamp};
 
 use attempt::Search;
 use budget::Budget;
 use classes::Classes;
+use group_tells::GroupTells;
+use groups::Memories;
 use measures::Measures;
 use plans::Plans;
 use readings::Readings;
+use repair::Watched;
 use settle::Settlements;
 use tell::Tells;
 use timing::Sampling;
@@ -59,7 +70,7 @@ pub use decision::{Decision, Notice, PlanId, Question, QuestionId, Urgency, Writ
 pub use input::{Answer, Consultant, Input, PodRead, WriteResult, Written};
 pub use measures::{Bound, Eviction, FailedPlan, PermitWait};
 pub use report::{CycleReport, NodeScores, Outcome, Rejected, ReportLevel};
-pub use setup::{AlwaysGate, Dependence, Grouping, Limits, NoGroups, OnEverything, Setup};
+pub use setup::{AlwaysGate, Dependence, Limits, OnEverything, Setup};
 pub use timing::{Called, Code, Hinted, NoStopwatch, Stopwatch};
 
 pub struct Engine {
@@ -86,6 +97,11 @@ pub struct Engine {
     settlements: Settlements,
     readings: Readings,
     tells: Tells,
+    memories: Memories,
+    group_tells: GroupTells,
+    watched: Watched,
+    /// Since when members run whose objects don't say.
+    seen_running: BTreeMap<PodUid, Timestamp>,
     purposes: BTreeMap<WriteId, Purpose>,
     next_id: u64,
     out: VecDeque<Decision>,
@@ -107,7 +123,13 @@ enum Purpose {
     /// Finds out what became of a bind.
     Settle { bind: WriteId },
     /// Tells why a pod waits.
-    Tell { uid: crate::types::PodUid },
+    Tell { uid: PodUid },
+    /// Tells how a group is.
+    TellGroup { key: GroupKey },
+    /// Tries whether a bind would be refused.
+    Try { plan: PlanId, label: Text, pod: PodRef, node: Text },
+    /// Tells a member why it is taken back.
+    TakeBack { key: GroupKey, pod: PodRef },
 }
 
 /// What a poll brought.
@@ -128,7 +150,8 @@ impl Engine {
             Input::Cluster(event) => self.fold(event),
             Input::Watch { kind, synced: true } => {
                 self.unsynced.remove(&kind);
-                self.synced_once |= self.unsynced.is_empty();
+                let waits = |kind| self.unsynced.contains(kind);
+                self.synced_once |= !self.setup.watches.iter().any(waits);
                 self.readmit_held();
             }
             Input::Watch { kind, synced: false } => {
@@ -147,6 +170,7 @@ impl Engine {
         self.advance_settlements();
         self.advance_readings();
         self.expire_questions();
+        self.advance_groups();
         self.queue.flush(self.now);
         let mut budget = Budget::new(self.setup.limits.steps_a_poll);
         let mut working = false;
@@ -162,6 +186,7 @@ impl Engine {
         }
         working |= !self.paused.is_empty() && self.may_begin();
         self.tell_due();
+        self.tell_groups_due();
         let measures = std::mem::take(&mut self.measures);
         Poll { decisions: self.out.drain(..).collect(), working, measures }
     }
@@ -182,6 +207,8 @@ impl Engine {
             self.settlements.next_wakeup(),
             self.readings.next_wakeup(),
             self.tells.next_wakeup(self.now),
+            self.group_tells.next_wakeup(self.now),
+            self.watched.next_wakeup(self.now),
         ];
         due.into_iter().flatten().min()
     }
@@ -200,6 +227,11 @@ impl Engine {
 
     pub fn class_counts(&self) -> ClassCounts {
         self.classes.counts()
+    }
+
+    /// Number of groups that have started and have fewer members than they need.
+    pub fn below_minimum(&self) -> usize {
+        self.watched.below_minimum()
     }
 
     /// Number of plans under way, and of binds whose fate is not known.

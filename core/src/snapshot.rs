@@ -13,6 +13,7 @@ pub mod event;
 mod folding;
 mod gone;
 pub mod groups;
+pub mod holds;
 pub mod images;
 mod labels;
 pub mod nodes;
@@ -31,7 +32,8 @@ pub use event::{
     Change, ClusterEvent, DeviceChange, DeviceEvent, GroupChange, GroupEvent, NodeAspects,
     PodAspects, StorageKind,
 };
-pub use groups::{Groups, Membership};
+pub use groups::{GroupView, Groups, Lack, Membership};
+pub use holds::{Hold, Holds};
 pub use nodes::{NodeIdx, NodeSlot, ResourceId};
 pub use overlay::{Mark, Overlay};
 pub use pods::{Place, PodRecord};

@@ -182,6 +182,10 @@ impl Driver {
             Decision::Notice(Notice::FailedScheduling { pod, scheduler_name, message }) => {
                 self.events.push(Happening::failed(pod, scheduler_name, message));
             }
+            Decision::Notice(Notice::BelowMinimum { pod, scheduler_name, message, .. }) => {
+                warn!(%pod, "{message}");
+                self.events.push(Happening::below_minimum(pod, scheduler_name, message));
+            }
             Decision::Notice(Notice::Odd { subject, message }) => warn!(%subject, "{message}"),
             Decision::Report(report) => log_report(&report),
             // No consultants are configured, so nothing is asked; the engine's deadline would

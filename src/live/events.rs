@@ -51,6 +51,7 @@ pub struct Happening {
 pub enum What {
     Scheduled,
     FailedScheduling,
+    BelowMinimum,
 }
 
 impl Happening {
@@ -61,6 +62,10 @@ impl Happening {
 
     pub fn failed(pod: PodRef, scheduler_name: Text, message: Text) -> Happening {
         Happening::new(pod, scheduler_name, What::FailedScheduling, message)
+    }
+
+    pub fn below_minimum(pod: PodRef, scheduler_name: Text, message: Text) -> Happening {
+        Happening::new(pod, scheduler_name, What::BelowMinimum, message)
     }
 
     fn new(pod: PodRef, scheduler_name: Text, what: What, note: Text) -> Happening {

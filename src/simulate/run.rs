@@ -166,6 +166,10 @@ impl Play {
         for notice in self.simulation.take_notices() {
             let pod = match notice {
                 Notice::Scheduled { pod, .. } | Notice::FailedScheduling { pod, .. } => pod,
+                Notice::BelowMinimum { message, .. } => {
+                    self.odd.push(message.to_string());
+                    continue;
+                }
                 Notice::Odd { subject, message } => {
                     self.odd.push(format!("{subject}: {message}"));
                     continue;

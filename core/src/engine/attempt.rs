@@ -3,21 +3,23 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::framework::{Point, StageDraft};
-use crate::queue::{EntryId, Rejection};
+use crate::framework::{Point, Profile, StageDraft};
+use crate::queue::{Entry, EntryId, Rejection};
 use crate::snapshot::{NodeIdx, Overlay};
-use crate::types::{Condition, Pod, PodUid, Text};
+use crate::types::{Condition, PlanNote, Pod, PodUid, Text, Timestamp};
 
 use super::Engine;
 use super::asking::Asked;
 use super::budget::Budget;
 use super::decision::{Decision, Notice};
 use super::drafting::{placement_of, stages_of};
+use super::gang::{Gang, Stopped};
 use super::guard::guarded;
 use super::measures::FailedPlan;
 use super::permits::permit;
 use super::placing::{Placed, Placer, Unfit, Unplaced, may_be_placed};
 use super::plans::{Failure, Placement, Plan};
+use super::preflight::trial_of;
 use super::report::{CycleReport, Outcome};
 use super::timing::Timing;
 
@@ -34,11 +36,21 @@ pub(super) struct Search {
     /// Nodes that consultants allowed, by member and index of the consultant. Names, since an
     /// index may be another node's by the time it is read.
     pub(super) allowed: BTreeMap<(PodUid, usize), BTreeSet<Text>>,
+    /// How far the search of a group is.
+    pub(super) gang: Option<Box<Gang>>,
 }
 
 impl Search {
     fn of(entry: EntryId) -> Search {
-        Search { entry, pauses: 0, laid_out: 0, spent: 0, asked: None, allowed: BTreeMap::new() }
+        Search {
+            entry,
+            pauses: 0,
+            laid_out: 0,
+            spent: 0,
+            asked: None,
+            allowed: BTreeMap::new(),
+            gang: None,
+        }
     }
 }
 
@@ -58,6 +70,70 @@ struct Found {
     permits: Vec<&'static str>,
     stages: Vec<StageDraft>,
     placed: Vec<Placed>,
+    /// The commit of a group.
+    commit: Option<PlanNote>,
+}
+
+/// Pods with what was found for them.
+type PlacedPods = Vec<(Pod, Placed)>;
+
+fn place_gang(
+    gang: &mut Gang,
+    placer: &mut Placer<'_>,
+    overlay: &mut Overlay<'_>,
+    budget: &mut Budget,
+) -> Result<PlacedPods, Stopped> {
+    gang.search(placer, overlay, budget)?;
+    let placed = gang.placed().filter_map(|(uid, placed)| {
+        Some((overlay.cluster().pod(uid)?.pod.clone(), placed.clone()))
+    });
+    Ok(placed.collect())
+}
+
+fn place_single(
+    entry: &Entry,
+    placer: &mut Placer<'_>,
+    overlay: &mut Overlay<'_>,
+    budget: &mut Budget,
+) -> Result<PlacedPods, Stopped> {
+    let mut open = entry.members.iter().filter(|uid| may_be_placed(overlay.cluster(), uid));
+    let Some(pod) = open.next().and_then(|uid| overlay.cluster().pod(uid)).map(|r| r.pod.clone())
+    else {
+        return Ok(Vec::new());
+    };
+    let stopped = |unplaced| Stopped::At(pod.uid.clone(), unplaced);
+    let placed = placer.place(overlay, &pod, budget).map_err(stopped)?;
+    Ok(vec![(pod, placed)])
+}
+
+/// Asks Permit and PreBind about all that have a place.
+fn drafted(
+    profile: &Profile,
+    overlay: &Overlay<'_>,
+    pods: PlacedPods,
+    now: Timestamp,
+    timing: Timing<'_>,
+) -> Result<Found, Stopped> {
+    let mut found = Found::default();
+    let cluster = overlay.cluster();
+    timing.turn(Point::Permit);
+    for (pod, at) in &pods {
+        let stopped = |unplaced| Stopped::At(pod.uid.clone(), unplaced);
+        let wait = permit(profile, cluster, pod, at.node, now, timing).map_err(stopped)?;
+        if let Some((plugin, wait)) = wait {
+            found.permits.push(plugin);
+            found.stages.push(StageDraft::Wait(wait));
+        }
+    }
+    let nodes: Vec<(&Pod, NodeIdx)> = pods.iter().map(|(pod, at)| (pod, at.node)).collect();
+    timing.turn(Point::PreBind);
+    let rest = stages_of(profile, cluster, &nodes, now, timing);
+    timing.rest();
+    found.stages.extend(rest.map_err(|(uid, fault)| Stopped::At(uid, Unplaced::Error(fault)))?);
+    found.placements =
+        nodes.iter().filter_map(|(pod, node)| placement_of(cluster, pod, *node, false)).collect();
+    found.placed = pods.into_iter().map(|(_, placed)| placed).collect();
+    Ok(found)
 }
 
 impl Engine {
@@ -110,37 +186,47 @@ impl Engine {
         let id = search.entry;
         if let Some(gate) = self.closed_gate(id, timing.unsampled()) {
             self.queue.admit(id, Some(gate.plugin), self.now);
-            self.tell_gated(id, gate);
+            self.tell_gated(id, gate, None);
             return false;
         }
         let mut own = *budget;
         own.extend(self.overtime(&search));
         // Points without a guard of their own (reads, explanations of a class) are caught here; the
         // overlay is taken back on the way.
-        let mut laid_out = 0;
-        let place = || self.place_members(&search, &mut own, timing, &mut laid_out);
+        let place = || self.place_members(&mut search, &mut own, timing);
         let result = guarded("in its cycle", place);
-        search.laid_out += laid_out;
         let result = result.unwrap_or_else(|fault| {
             let leader = self.queue.entry(id).and_then(|entry| entry.members.first().cloned());
-            Err((leader.unwrap_or_default(), Unplaced::Error(fault)))
+            Err(Stopped::At(leader.unwrap_or_default(), Unplaced::Error(fault)))
         });
         let spent = own.spent() - budget.spent();
         search.spent += spent;
         budget.spend(spent);
         match result {
             Ok(found) => self.found(search, found),
-            Err((_, Unplaced::Paused)) => {
+            Err(Stopped::At(_, Unplaced::Paused)) => {
                 search.pauses += 1;
                 budget.exhaust();
                 self.paused.push_back(search);
                 return true;
             }
-            Err((uid, Unplaced::Ask { consultant, nodes })) => {
+            Err(Stopped::At(uid, Unplaced::Ask { consultant, nodes })) => {
                 self.ask(search, &uid, consultant, &nodes);
             }
-            Err((uid, Unplaced::Unfit(unfit))) => self.unfit(search, &uid, *unfit, timing),
-            Err((uid, Unplaced::Error(message))) => self.errored(&search, &uid, message),
+            Err(Stopped::OutOfSteps(uid, Unplaced::Unfit(unfit))) => {
+                self.out_of_steps(&search, &uid, *unfit);
+            }
+            Err(
+                Stopped::At(uid, Unplaced::Unfit(unfit))
+                | Stopped::Infeasible(uid, Unplaced::Unfit(unfit)),
+            ) => self.unfit(search, &uid, *unfit, timing),
+            Err(
+                Stopped::At(uid, unplaced)
+                | Stopped::Infeasible(uid, unplaced)
+                | Stopped::OutOfSteps(uid, unplaced),
+            ) => {
+                self.errored(&search, &uid, unplaced.fault());
+            }
         }
         false
     }
@@ -169,21 +255,17 @@ impl Engine {
         2 * (calls as u64 / steps + 1)
     }
 
-    /// Places every member on an overlay; commits it if all have a place.
+    /// Places every member on an overlay; commits it if all that are needed have a place.
     fn place_members(
         &mut self,
-        search: &Search,
+        search: &mut Search,
         budget: &mut Budget,
         timing: Timing<'_>,
-        laid_out: &mut u32,
-    ) -> Result<Found, (PodUid, Unplaced)> {
+    ) -> Result<Found, Stopped> {
         let Some(entry) = self.queue.entry(search.entry).cloned() else {
             return Ok(Found::default());
         };
-        let members = entry.members.iter().filter(|uid| may_be_placed(&self.cluster, uid));
-        let pods: Vec<Pod> = members
-            .filter_map(|uid| self.cluster.pod(uid).map(|record| record.pod.clone()))
-            .collect();
+        self.begin_gang(search, &entry, timing.unsampled())?;
         let nodes = self.cluster.nodes();
         let allowed = search.allowed.iter().map(|(about, names)| {
             (about.clone(), names.iter().filter_map(|name| nodes.index(name)).collect())
@@ -195,37 +277,22 @@ impl Engine {
             setup: &self.setup,
             timing,
             attempt: entry.attempts,
-            group: pods.len() > 1,
+            group: search.gang.is_some(),
             laid_out: 0,
             allowed: allowed.collect(),
+            last_class: (0, false),
+            unproven: false,
         };
         let mut overlay = Overlay::new(&mut self.cluster);
-        let mut found = Found::default();
-        for pod in &pods {
-            let place = placer.place(&mut overlay, pod, budget);
-            *laid_out += std::mem::take(&mut placer.laid_out);
-            found.placed.push(place.map_err(|unplaced| (pod.uid.clone(), unplaced))?);
-        }
-        timing.turn(Point::Permit);
-        for (pod, at) in pods.iter().zip(&found.placed) {
-            let wait = permit(placer.profile, overlay.cluster(), pod, at.node, self.now, timing);
-            let wait = wait.map_err(|unplaced| (pod.uid.clone(), unplaced))?;
-            if let Some((plugin, wait)) = wait {
-                found.permits.push(plugin);
-                found.stages.push(StageDraft::Wait(wait));
-            }
-        }
-        let nodes = found.placed.iter().map(|placed| placed.node);
-        let nodes: Vec<(&Pod, NodeIdx)> = pods.iter().zip(nodes).collect();
-        timing.turn(Point::PreBind);
-        let rest = stages_of(placer.profile, overlay.cluster(), &nodes, self.now, timing);
-        timing.rest();
-        found.stages.extend(rest.map_err(|(uid, fault)| (uid, Unplaced::Error(fault)))?);
-        found.placements = nodes
-            .iter()
-            .filter_map(|(pod, node)| placement_of(overlay.cluster(), pod, *node, false))
-            .collect();
+        let placed = match &mut search.gang {
+            Some(gang) => place_gang(gang, &mut placer, &mut overlay, budget),
+            None => place_single(&entry, &mut placer, &mut overlay, budget),
+        };
+        search.laid_out += placer.laid_out;
+        let placed = placed?;
+        let mut found = drafted(placer.profile, &overlay, placed, self.now, timing)?;
         overlay.commit();
+        found.commit = self.commit_note(&entry, found.placements.len());
         Ok(found)
     }
 
@@ -247,8 +314,35 @@ impl Engine {
             };
             self.out.push_back(Decision::Report(Box::new(report)));
         }
-        let plan = Plan::new(search.entry, found.placements, found.stages);
-        self.begin_plan(plan.with_permits(found.permits));
+        self.usual_steps(search.entry);
+        let mut stages = found.stages;
+        if self.tries_first(&entry, &found.placements) {
+            stages.insert(found.permits.len(), trial_of(&found.placements));
+        }
+        let mut plan =
+            Plan::new(search.entry, found.placements, stages).with_permits(found.permits);
+        plan.commit = found.commit;
+        self.begin_plan(plan);
+    }
+
+    /// A group's search took more steps than it may: it is tried again with twice as many, until
+    /// that has been done often enough.
+    fn out_of_steps(&mut self, search: &Search, uid: &PodUid, mut unfit: Unfit) {
+        let text = "no placement was found in the steps that a search may take; that there is none is \
+                    not proven";
+        unfit.error.numbers.insert(0, Text::from(text));
+        let (message, texts) = (Text::from(unfit.error.message()), unfit.error.texts());
+        let report = CycleReport {
+            message: message.clone(),
+            rejected: unfit.take_rejected(),
+            ..self.report(search, uid, Outcome::Unschedulable)
+        };
+        self.out.push_back(Decision::Report(Box::new(report)));
+        self.tell_members(search.entry, uid, "Unschedulable", &message, &texts);
+        match self.more_steps(search.entry) {
+            true => self.queue.fail(search.entry, self.now),
+            false => self.reject(search.entry, unfit.rejection),
+        }
     }
 
     /// The pod fits nowhere: asks PostFilter for room, tells why it waits, and parks the entry
@@ -285,7 +379,7 @@ impl Engine {
     fn reject(&mut self, id: EntryId, rejection: Rejection) {
         let stopwatch = self.changes_timed.next().then_some(self.setup.stopwatch.as_ref());
         let (cluster, profiles, gates) = (&self.cluster, &self.profiles, &self.setup.gates);
-        let mut ask = |entry: &crate::queue::Entry, plugin: &'static str, change: &_| {
+        let mut ask = |entry: &Entry, plugin: &'static str, change: &_| {
             let profile = &profiles[entry.profile];
             super::folding::hint(entry, plugin, change, cluster, profile, gates, stopwatch)
         };

@@ -1,7 +1,7 @@
 //! Everything the engine can ask for.
 
 use crate::framework::Op;
-use crate::types::{PodRef, Span, Text, Timestamp};
+use crate::types::{GroupKey, PodRef, Span, Text, Timestamp};
 
 use super::report::CycleReport;
 
@@ -64,6 +64,14 @@ pub enum Notice {
         node: Text,
     },
     FailedScheduling {
+        pod: PodRef,
+        scheduler_name: Text,
+        message: Text,
+    },
+    /// A group that has started has fewer members than it needs.
+    BelowMinimum {
+        group: GroupKey,
+        /// One of the members that are left.
         pod: PodRef,
         scheduler_name: Text,
         message: Text,

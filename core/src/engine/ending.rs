@@ -11,7 +11,8 @@ use crate::types::{PodUid, Text};
 use super::decision::{Decision, Notice, PlanId, Urgency};
 use super::guard::guarded;
 use super::input::WriteResult;
-use super::plans::{Failure, Placement, Plan, named, versioned_claim};
+use super::plans::{Failure, Placement, Plan};
+use super::sending::{named, versioned_claim};
 use super::timing::{Code, Timing};
 use super::{Engine, Purpose};
 
@@ -31,7 +32,7 @@ impl Engine {
         self.leave_queue(&plan);
         // Members that came while the plan was under way are next.
         if self.queue.entry(plan.entry).is_some() {
-            self.admit(plan.entry);
+            self.admit(plan.entry, None);
         }
         for placement in &plan.placements {
             self.post_bind(placement);
@@ -41,12 +42,9 @@ impl Engine {
     /// Takes the bound members out of the queue.
     fn leave_queue(&mut self, plan: &Plan) {
         let bound = plan.placements.iter().filter(|placement| placement.bound);
-        let mut n_bound = 0;
         for placement in bound {
             self.queue.remove_pod(&placement.pod.uid);
-            n_bound += 1;
         }
-        self.queue.lower_min_member(plan.entry, n_bound);
     }
 
     fn post_bind(&mut self, placement: &Placement) {

@@ -3,7 +3,7 @@
 use crate::framework::{Gate, Hint, HintContext, Point};
 use crate::queue::{Entry, EntryId, Station};
 use crate::snapshot::devices::claims::Conflict;
-use crate::snapshot::{Change, Cluster, ClusterEvent, DeviceChange};
+use crate::snapshot::{Change, Cluster, ClusterEvent, DeviceChange, Lack};
 use crate::types::{Condition, Pod, PodUid, Text};
 
 use super::classes::ClassKey;
@@ -64,7 +64,10 @@ impl Engine {
         self.queue.set_cause(change.label());
         match change {
             Change::PodAdded { uid } => self.pod_appeared(&uid.clone()),
-            Change::PodUpdated { uid, .. } => self.pod_updated(&uid.clone()),
+            Change::PodUpdated { uid, .. } => {
+                self.pod_updated(&uid.clone());
+                self.member_moved(uid);
+            }
             Change::PodBound { uid, node } => {
                 let node = self.cluster.nodes().slot(*node).name.clone();
                 self.settle_seen(uid, Some(&node));
@@ -75,12 +78,14 @@ impl Engine {
                     self.queue.remove_pod(uid);
                     self.drop_searches();
                 }
+                self.member_moved(uid);
             }
             Change::PodDeleted { old } | Change::PodFreed { old, .. } => {
                 let known = self.cluster.pod(&old.uid).is_some_and(|r| !r.pod.finished());
                 if !known {
                     self.pod_gone(&old.uid.clone());
                 }
+                self.member_lost(change);
             }
             Change::NodeDeleted { .. } => self.advance_plans(),
             Change::NodeAdded { .. }
@@ -90,7 +95,7 @@ impl Engine {
             | Change::NamespaceChanged { .. }
             | Change::SelectorOwnerChanged => {}
             Change::Devices(change) => self.follow_devices(change),
-            Change::Groups(_) => {}
+            Change::Groups(change) => self.follow_groups(change),
         }
     }
 
@@ -131,25 +136,17 @@ impl Engine {
         let Some(record) = self.cluster.pod(uid) else { return };
         let pod = &record.pod;
         let Some(profile) = self.by_name.get(&pod.spec.scheduler_name).copied() else { return };
-        let (priority, group) = (pod.priority, self.setup.grouping.group(pod));
-        let known = group.as_ref().and_then(|(key, _)| self.queue.group(key));
-        let id = match known {
-            Some(id) => {
-                self.queue.join(id, uid.clone());
-                id
-            }
-            None => self.queue.create(uid.clone(), profile, priority),
-        };
-        if let (None, Some((key, min_member))) = (known, &group) {
-            self.queue.name_group(id, key, *min_member);
+        let pod = pod.clone();
+        let (id, new) = self.enter_queue(&pod, profile);
+        if new {
+            self.classify(id);
         }
-        self.classify(id);
-        if known.is_none() || self.queue.entry(id).is_some_and(awaits_members) {
-            self.admit(id);
+        if new || self.queue.entry(id).is_some_and(awaits_members) {
+            self.admit(id, Some(uid));
         }
     }
 
-    fn classify(&mut self, id: EntryId) {
+    pub(super) fn classify(&mut self, id: EntryId) {
         let Some(entry) = self.queue.entry(id) else { return };
         let Some(record) = entry.members.first().and_then(|uid| self.cluster.pod(uid)) else {
             return;
@@ -180,17 +177,23 @@ impl Engine {
     }
 
     /// Puts an entry into the queue, or behind the first gate that is closed.
-    pub(super) fn admit(&mut self, id: EntryId) {
+    ///
+    /// `newcomer`: the member that came just now.
+    pub(super) fn admit(&mut self, id: EntryId, newcomer: Option<&PodUid>) {
         let gate = self.timed_gate(id);
         self.queue.admit(id, gate.as_ref().map(|gate| gate.plugin), self.now);
-        if let Some(gate) = gate {
-            self.tell_gated(id, gate);
+        match gate {
+            Some(gate) => self.tell_gated(id, gate, newcomer),
+            None => self.gathered(id),
         }
     }
 
-    pub(super) fn tell_gated(&mut self, id: EntryId, gate: ClosedGate) {
+    pub(super) fn tell_gated(&mut self, id: EntryId, gate: ClosedGate, newcomer: Option<&PodUid>) {
         if !gate.told {
             return;
+        }
+        if let Some(lack) = &gate.lack {
+            return self.tell_lack(id, &gate, lack, newcomer);
         }
         let members = self.queue.entry(id).map(|entry| entry.members.clone()).unwrap_or_default();
         for uid in members {
@@ -203,20 +206,32 @@ impl Engine {
     /// Asks the gates of every member: the profile's, then those that are always on.
     pub(super) fn closed_gate(&self, id: EntryId, timing: Timing<'_>) -> Option<ClosedGate> {
         let entry = self.queue.entry(id)?;
-        if entry.members.len() < entry.min_member {
-            let (have, want) = (entry.members.len(), entry.min_member);
-            let group = entry.group.clone().unwrap_or_default();
-            let message = Text::from(format!("waiting for {have} of {want} members of {group}"));
-            return Some(ClosedGate { plugin: "Group", message, told: true });
-        }
-        let profile = &self.profiles[entry.profile];
         let pods = entry.members.iter().filter_map(|uid| self.cluster.pod(uid));
-        let mut pods = pods.map(|record| &record.pod);
-        if let Some(kind) = pods.clone().find_map(|pod| self.outdated_for(pod)) {
+        // While a watch has lost its place every member of a group waits for it, not one alone.
+        let mut outdated = pods.filter(|_| !self.unsynced.is_empty());
+        if let Some(kind) = outdated.find_map(|record| self.outdated_for(&record.pod)) {
             let message = Text::from(format!("waiting for a new list of {kind}"));
-            return Some(ClosedGate { plugin: WATCH_GATE, message, told: false });
+            return Some(ClosedGate { plugin: WATCH_GATE, message, told: false, lack: None });
         }
-        pods.find_map(|pod| closed(pod, &self.cluster, profile, &self.setup.gates, timing))
+        if let Some(gate) = self.group_gate(entry, timing) {
+            return Some(gate);
+        }
+        if entry.group.is_some() {
+            return None;
+        }
+        let profile = entry.profile;
+        entry.members.iter().find_map(|uid| self.own_gate(uid, profile, timing))
+    }
+
+    /// Asks the gates of one pod: the profile's, then those that are always on.
+    pub(super) fn own_gate(
+        &self,
+        uid: &PodUid,
+        profile: usize,
+        timing: Timing<'_>,
+    ) -> Option<ClosedGate> {
+        let pod = &self.cluster.pod(uid)?.pod;
+        closed(pod, &self.cluster, &self.profiles[profile], &self.setup.gates, timing)
     }
 
     /// Returns a kind whose watch has lost its place and on which decisions about the pod depend.
@@ -232,7 +247,7 @@ impl Engine {
         let held = |entry: &&Entry| entry.station == Station::Gated { plugin: WATCH_GATE };
         let ids: Vec<EntryId> = self.queue.entries().filter(held).map(|entry| entry.id).collect();
         for id in ids {
-            self.admit(id);
+            self.admit(id, None);
         }
     }
 
@@ -243,13 +258,14 @@ impl Engine {
             self.pod_gone(uid);
             return;
         }
+        self.rehome(uid);
         let priority = self.cluster.pod(uid).map_or(0, |record| record.pod.priority);
         if self.queue.entry(id).is_some_and(|entry| entry.members.first() == Some(uid)) {
             self.queue.set_priority(id, priority);
             self.classify(id);
         }
         match station {
-            Station::Gated { .. } => self.admit(id),
+            Station::Gated { .. } => self.admit(id, None),
             Station::Active | Station::Backoff | Station::ErrorBackoff | Station::Unschedulable => {
             }
             Station::InFlight => self.plans_see(uid),
@@ -270,7 +286,7 @@ impl Engine {
     }
 
     /// Asks the hints of those who wait.
-    fn wake(&mut self, change: &Change) {
+    pub(super) fn wake(&mut self, change: &Change) {
         if matches!(change, Change::PodFreed { .. }) && self.setup.bug("lost-wakeup") {
             return;
         }
@@ -280,7 +296,7 @@ impl Engine {
             hint(entry, plugin, change, cluster, &profiles[entry.profile], gates, stopwatch)
         };
         for id in self.queue.on_change(change, self.now, &mut ask) {
-            self.admit(id);
+            self.admit(id, None);
         }
     }
 
@@ -299,6 +315,11 @@ impl Engine {
             Some(Purpose::ReadBack { plan, label }) => self.read_back(plan, &label, result),
             Some(Purpose::Settle { bind }) => self.settle_outcome(bind, result),
             Some(Purpose::Tell { uid }) => self.tell_outcome(&uid, result),
+            Some(Purpose::TellGroup { key }) => self.group_told(&key, result),
+            Some(Purpose::TakeBack { key, pod }) => self.told_why(&key, pod, result),
+            Some(Purpose::Try { plan, label, pod, node }) => {
+                self.tried(plan, &label, &pod, &node, result);
+            }
             Some(Purpose::Aside { op, tries }) => self.aside_outcome(op, tries, result),
             None => {}
         }
@@ -319,6 +340,8 @@ pub(super) struct ClosedGate {
     pub(super) plugin: &'static str,
     pub(super) message: Text,
     pub(super) told: bool,
+    /// What the group lacks, if that is why.
+    pub(super) lack: Option<Lack>,
 }
 
 fn closed(
@@ -330,12 +353,14 @@ fn closed(
 ) -> Option<ClosedGate> {
     if let Some(problem) = &pod.problem {
         let message = Text::from(format!("the pod can't be understood: {problem}"));
-        return Some(ClosedGate { plugin: DECODE_GATE, message, told: true });
+        return Some(ClosedGate { plugin: DECODE_GATE, message, told: true, lack: None });
     }
     let closed = |plugin, answer| match answer {
         Ok(Gate::Open) => None,
-        Ok(Gate::Closed { message, told }) => Some(ClosedGate { plugin, message, told }),
-        Err(message) => Some(ClosedGate { plugin, message, told: true }),
+        Ok(Gate::Closed { message, told }) => {
+            Some(ClosedGate { plugin, message, told, lack: None })
+        }
+        Err(message) => Some(ClosedGate { plugin, message, told: true, lack: None }),
     };
     let own = profile.pre_enqueue.iter().enumerate().find_map(|(at, entry)| {
         let ask = || guarded(entry.name, || entry.plugin.gate(pod, cluster));

@@ -13,6 +13,8 @@ pub struct Measures {
     /// Number of victims of each preemption that was begun.
     pub victims: Vec<usize>,
     pub evictions: Vec<Eviction>,
+    /// Groups that were bound in part and taken back.
+    pub groups_taken_back: u64,
 }
 
 /// A pod whose bind is confirmed.

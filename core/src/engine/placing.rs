@@ -7,13 +7,13 @@ use crate::framework::{
     Cycle, CycleState, NodeSet, Point, PreFilterAnswer, Profile, Reason, Verdict,
 };
 use crate::queue::Rejection;
-use crate::snapshot::{Cluster, NodeIdx, Overlay, Place};
+use crate::snapshot::{Cluster, Mark, NodeIdx, Overlay, Place, Version};
 use crate::types::{Pod, PodUid, Text};
 
 use super::budget::Budget;
 use super::classes::{ClassKey, Classes};
 use super::guard::guarded;
-use super::judge::{judged_on, verdict_of};
+use super::judge::{judged_on, verdict_of, verdict_on};
 use super::message::FitError;
 use super::report::{NodeScores, Rejected, ReportLevel};
 use super::setup::Setup;
@@ -34,13 +34,35 @@ pub(super) struct Placer<'a> {
     pub(super) laid_out: u32,
     /// Nodes that consultants allowed, by member and index of the consultant.
     pub(super) allowed: BTreeMap<(PodUid, usize), NodeSet>,
+    /// The class that was looked at last, and whether nothing but the node and what is on it decides
+    /// about it.
+    pub(super) last_class: (u32, bool),
+    /// Whether there are further ways on some node was not found out.
+    pub(super) unproven: bool,
 }
 
 /// A member that was placed on the overlay.
+#[derive(Clone, Debug)]
 pub(super) struct Placed {
     pub(super) node: NodeIdx,
+    /// By which of the ways that there are on the node.
+    pub(super) nth: u32,
     pub(super) feasible: usize,
     pub(super) best: Vec<NodeScores>,
+    pub(super) class: u32,
+    /// Nothing but the node and what is on it decides about such pods.
+    pub(super) independent: bool,
+    /// The overlay before it was placed.
+    pub(super) mark: Mark,
+    /// The node's version then.
+    pub(super) before: Version,
+}
+
+/// A node that was chosen for a pod, which has no place there as yet.
+struct Chosen {
+    node: NodeIdx,
+    feasible: usize,
+    best: Vec<NodeScores>,
 }
 
 /// Why a member was not placed.
@@ -55,6 +77,17 @@ pub(super) enum Unplaced {
     },
     /// Bad data or a fault.
     Error(Text),
+}
+
+impl Unplaced {
+    /// Returns what went wrong, for outcomes that should not have come so far.
+    pub(super) fn fault(self) -> Text {
+        match self {
+            Unplaced::Error(text) => text,
+            Unplaced::Unfit(unfit) => unfit.error.message().into(),
+            Unplaced::Paused | Unplaced::Ask { .. } => Text::from("the search was not carried on"),
+        }
+    }
 }
 
 #[derive(Default)]
@@ -73,14 +106,90 @@ pub(super) struct Unfit {
 const NODES_A_STEP: usize = 25;
 
 impl Placer<'_> {
+    /// Places the pod on the best node.
     pub(super) fn place(
         &mut self,
         overlay: &mut Overlay<'_>,
         pod: &Pod,
         budget: &mut Budget,
     ) -> Result<Placed, Unplaced> {
-        // What a class remembers needs no PreFilter; finding it is what stands for the point then.
-        self.timing.turn(Point::PreFilter);
+        self.place_next(overlay, pod, None, &mut NodeSet::default(), budget)
+    }
+
+    /// Places the pod by the way that comes after `after`, on the same node if there is one, else on
+    /// the best node that was not `tried`. A node without a further way is added to those.
+    pub(super) fn place_next(
+        &mut self,
+        overlay: &mut Overlay<'_>,
+        pod: &Pod,
+        after: Option<(NodeIdx, u32)>,
+        tried: &mut NodeSet,
+        budget: &mut Budget,
+    ) -> Result<Placed, Unplaced> {
+        let (class, mut table) = self.looked_at(overlay, pod, budget)?;
+        let result = self.next(overlay, pod, &mut table, after, tried, budget);
+        if !matches!(result, Err(Unplaced::Error(_))) {
+            // After an error nothing of the table is trusted: the next attempt starts afresh.
+            self.classes.put(class, table, self.group);
+        }
+        result
+    }
+
+    /// Returns how many nodes fit.
+    pub(super) fn count_fit(
+        &mut self,
+        overlay: &mut Overlay<'_>,
+        pod: &Pod,
+        budget: &mut Budget,
+    ) -> Result<usize, Unplaced> {
+        let (class, table) = self.looked_at(overlay, pod, budget)?;
+        let fit = table.fit.len();
+        self.classes.put(class, table, self.group);
+        Ok(fit)
+    }
+
+    /// Takes the place that the pod had before, by the same way. False, with the overlay as it was,
+    /// if that can't be done; with `check` also if a filter says no.
+    pub(super) fn place_as_before(
+        &mut self,
+        overlay: &mut Overlay<'_>,
+        uid: &PodUid,
+        placed: &mut Placed,
+        check: bool,
+    ) -> bool {
+        let Some(pod) = overlay.cluster().pod(uid).map(|record| record.pod.clone()) else {
+            return false;
+        };
+        let cycle = Cycle { pod: &pod, cluster: overlay.cluster() };
+        if check && !verdict_on(self.profile, cycle, placed.node).fits() {
+            return false;
+        }
+        let table = match self.classes.take(placed.class) {
+            Some(table) => table,
+            None => match Table::new(self.profile, cycle, self.timing) {
+                Ok(table) => Box::new(table),
+                Err(_) => return false,
+            },
+        };
+        let mark = overlay.checkpoint();
+        placed.before = overlay.cluster().nodes().slot(placed.node).version;
+        let reserved = self.reserve(overlay, &pod, &table.state, placed.node, placed.nth);
+        self.classes.put(placed.class, table, self.group);
+        placed.mark = mark;
+        if !matches!(reserved, Ok(true)) {
+            overlay.rollback(mark);
+            return false;
+        }
+        true
+    }
+
+    /// Returns the pod's class and the number of the class's table.
+    pub(super) fn class_of(
+        &mut self,
+        overlay: &mut Overlay<'_>,
+        pod: &Pod,
+        budget: &mut Budget,
+    ) -> Result<u32, Unplaced> {
         let key = ClassKey::of(pod, self.profile_idx, self.profile, overlay.cluster())
             .map_err(Unplaced::Error)?;
         let mut declared = false;
@@ -88,11 +197,25 @@ impl Placer<'_> {
         if !declared {
             return Err(Unplaced::Paused);
         }
-        let class = self.classes.id(key);
+        Ok(self.classes.id(key))
+    }
+
+    /// Returns the table of the pod's class, brought up to date.
+    fn looked_at(
+        &mut self,
+        overlay: &mut Overlay<'_>,
+        pod: &Pod,
+        budget: &mut Budget,
+    ) -> Result<(u32, Box<Table>), Unplaced> {
+        // What a class remembers needs no PreFilter; finding it is what stands for the point then.
+        self.timing.turn(Point::PreFilter);
+        let class = self.class_of(overlay, pod, budget)?;
+        self.last_class = (class, false);
         let mut table = match self.table(class, overlay.cluster(), pod) {
             Ok(table) => table,
             Err(unready) => return Err(self.unready(unready, overlay.cluster())),
         };
+        self.last_class = (class, table.independent());
         let cycle = Cycle { pod, cluster: overlay.cluster() };
         if let Err(unready) =
             table.refresh(self.profile, cycle, budget, self.timing, &mut self.laid_out)
@@ -104,15 +227,70 @@ impl Placer<'_> {
             }
             return Err(result);
         }
-        let result = self.choose(overlay, pod, &mut table, budget).and_then(|placed| {
-            self.reserve(overlay, pod, &table.state, placed.node)?;
-            Ok(placed)
-        });
-        if !matches!(result, Err(Unplaced::Error(_))) {
-            // After an error nothing of the table is trusted: the next attempt starts afresh.
-            self.classes.put(class, table, self.group);
+        Ok((class, table))
+    }
+
+    fn next(
+        &mut self,
+        overlay: &mut Overlay<'_>,
+        pod: &Pod,
+        table: &mut Table,
+        after: Option<(NodeIdx, u32)>,
+        tried: &mut NodeSet,
+        budget: &mut Budget,
+    ) -> Result<Placed, Unplaced> {
+        if let Some((node, nth)) = after {
+            budget.spend(1);
+            let again = Chosen { node, feasible: table.fit.len(), best: Vec::new() };
+            match self.take(overlay, pod, table, again, nth + 1) {
+                Ok(Some(placed)) => return Ok(placed),
+                Ok(None) => {}
+                Err(Unplaced::Unfit(_)) => self.unproven = true,
+                Err(unplaced) => return Err(unplaced),
+            }
+            tried.insert(node);
         }
-        result
+        loop {
+            let chosen = self.choose(overlay, pod, table, tried, budget)?;
+            let node = chosen.node;
+            match self.take(overlay, pod, table, chosen, 0) {
+                Ok(Some(placed)) => return Ok(placed),
+                // A group tries its other nodes; a pod of its own is told what Reserve said.
+                Ok(None) | Err(Unplaced::Unfit(_)) if self.group => tried.insert(node),
+                Ok(None) => return Err(Unplaced::Error("Reserve has no way to go".into())),
+                Err(unplaced) => return Err(unplaced),
+            }
+        }
+    }
+
+    /// Takes the place on the overlay by the `nth` way; `None`, with the overlay as it was, if there
+    /// are not so many.
+    fn take(
+        &self,
+        overlay: &mut Overlay<'_>,
+        pod: &Pod,
+        table: &Table,
+        chosen: Chosen,
+        nth: u32,
+    ) -> Result<Option<Placed>, Unplaced> {
+        let (class, independent) = self.last_class;
+        let mark = overlay.checkpoint();
+        let before = overlay.cluster().nodes().slot(chosen.node).version;
+        let Chosen { node, feasible, best } = chosen;
+        let reserved = self.reserve(overlay, pod, &table.state, node, nth);
+        if !matches!(reserved, Ok(true)) {
+            overlay.rollback(mark);
+            return reserved.map(|_| None);
+        }
+        Ok(Some(Placed { node, nth, feasible, best, class, independent, mark, before }))
+    }
+
+    pub(super) fn last_class(&self) -> (u32, bool) {
+        self.last_class
+    }
+
+    pub(super) fn seed(&self) -> u64 {
+        self.setup.seed
     }
 
     fn table(&mut self, class: u32, cluster: &Cluster, pod: &Pod) -> Result<Box<Table>, Unready> {
@@ -157,13 +335,17 @@ impl Placer<'_> {
         overlay: &mut Overlay<'_>,
         pod: &Pod,
         table: &mut Table,
+        tried: &NodeSet,
         budget: &mut Budget,
-    ) -> Result<Placed, Unplaced> {
+    ) -> Result<Chosen, Unplaced> {
         let crowded = self.crowded(overlay, pod, table);
         budget.spend((table.fit.len() / NODES_A_STEP + crowded.len()) as u64);
         let mut candidates = table.fit.clone();
         for (node, ..) in &crowded {
             candidates.remove(*node);
+        }
+        for node in tried.iter() {
+            candidates.remove(node);
         }
         for (consultant, who) in self.setup.consultants.iter().enumerate() {
             if candidates.is_empty() || !who.interested(pod) {
@@ -189,10 +371,10 @@ impl Placer<'_> {
         table: &mut Table,
         candidates: NodeSet,
         budget: &mut Budget,
-    ) -> Result<Placed, Unplaced> {
+    ) -> Result<Chosen, Unplaced> {
         let feasible = candidates.len();
-        let candidates = match overlay.cluster().nomination(&pod.uid) {
-            Some(node) if candidates.contains(node) => [node].into_iter().collect(),
+        let candidates = match self.meant_for(overlay.cluster(), pod, &candidates) {
+            meant if !meant.is_empty() => meant,
             _ => self.sample(candidates, overlay.cluster(), pod, table.restricted_to()),
         };
         budget.spend((candidates.len() * table.scores.fresh_len()) as u64);
@@ -219,14 +401,29 @@ impl Placer<'_> {
         } else {
             Vec::new()
         };
-        Ok(Placed { node, feasible, best })
+        Ok(Chosen { node, feasible, best })
+    }
+
+    /// Returns the candidates that are spoken for by the pod itself: its nomination, or what is kept
+    /// for its group.
+    fn meant_for(&self, cluster: &Cluster, pod: &Pod, candidates: &NodeSet) -> NodeSet {
+        if let Some(node) = cluster.nomination(&pod.uid) {
+            return [node].into_iter().filter(|node| candidates.contains(*node)).collect();
+        }
+        if !self.group || cluster.holds().is_empty() {
+            return NodeSet::default();
+        }
+        let Some(group) = cluster.groups().membership(pod).key() else { return NodeSet::default() };
+        let kept = cluster.holds().of(&group).map(|(node, _)| node);
+        kept.filter(|node| candidates.contains(*node)).collect()
     }
 
     /// Returns the nodes that fit only if pods nominated there, of this priority or above, are
     /// left out of account, with who says so and the verdict that counts them in. Never cached.
     fn crowded(&self, overlay: &mut Overlay<'_>, pod: &Pod, table: &Table) -> Vec<Crowded> {
-        let nodes: Vec<NodeIdx> =
-            overlay.cluster().nominated_nodes().filter(|node| table.fit.contains(*node)).collect();
+        let cluster = overlay.cluster();
+        let spoken_for = cluster.nominated_nodes().chain(cluster.holds().nodes());
+        let nodes: NodeSet = spoken_for.filter(|node| table.fit.contains(*node)).collect();
         if nodes.is_empty() {
             return Vec::new();
         }
@@ -235,7 +432,7 @@ impl Placer<'_> {
             let (plugin, verdict) = judged_with_nominated(overlay, self.profile, pod, node)?;
             (!verdict.fits()).then_some((node, plugin, verdict))
         };
-        nodes.into_iter().filter_map(judged).collect()
+        nodes.iter().filter_map(judged).collect()
     }
 
     /// Cuts the candidates down where a percentage is set. Source: `numFeasibleNodesToFind` of
@@ -309,20 +506,31 @@ impl Placer<'_> {
         Unplaced::Unfit(Box::new(unfit))
     }
 
-    /// Takes the place on the overlay, then asks the Reserve plugins.
+    /// Takes the place on the overlay, then asks the Reserve plugins for the `nth` way. Returns
+    /// whether there are so many.
     fn reserve(
         &self,
         overlay: &mut Overlay<'_>,
         pod: &Pod,
         state: &CycleState,
         node: NodeIdx,
-    ) -> Result<(), Unplaced> {
+        nth: u32,
+    ) -> Result<bool, Unplaced> {
         self.timing.turn(Point::Reserve);
         if !overlay.assume(&pod.uid, node) {
             return Err(Unplaced::Error(Text::from("the pod has a place already")));
         }
+        let mut found = nth == 0;
         for (at, entry) in self.profile.reserve.iter().enumerate() {
-            let ask = || guarded(entry.name, || entry.plugin.reserve(pod, overlay, state, node));
+            let ask = || {
+                guarded(entry.name, || {
+                    // Where several plugins know other ways, the first one's are gone through.
+                    let other =
+                        !found && entry.plugin.reserve_other(pod, overlay, state, node, nth)?;
+                    found |= other;
+                    if other { Ok(()) } else { entry.plugin.reserve(pod, overlay, state, node) }
+                })
+            };
             match self.timing.call(Point::Reserve, at, ask) {
                 Ok(Ok(())) => {}
                 Ok(Err(reason)) => {
@@ -335,15 +543,15 @@ impl Placer<'_> {
                 }
             }
         }
-        Ok(())
+        Ok(found)
     }
 }
 
 /// A node, and the plugin that turns it away if the pods nominated to it are counted in.
 type Crowded = (NodeIdx, &'static str, Verdict);
 
-/// Judges `node` with the pods nominated to it, of this priority or above, in their places; the
-/// plugin that says so goes with it. `None` if there are no such pods: a verdict without them
+/// Judges `node` with the pods nominated to it, of this priority or above, in their places, and what
+/// is kept there for other groups; the plugin that says so goes with it. `None` if there are no such pods: a verdict without them
 /// stands. The overlay is as before.
 pub(super) fn judged_with_nominated(
     overlay: &mut Overlay<'_>,
@@ -354,8 +562,13 @@ pub(super) fn judged_with_nominated(
     let counts = |other: &&Pod| other.uid != pod.uid && other.priority >= pod.priority;
     let others = overlay.cluster().nominated_on(node).filter(counts);
     let others: Vec<PodUid> = others.map(|other| other.uid.clone()).collect();
+    let cluster = overlay.cluster();
+    let group = cluster.groups().membership(pod).key();
+    let held = cluster.holds().against(node, pod, group.as_ref());
+    let held: Vec<Box<Pod>> = held.map(|hold| hold.pod.clone()).collect();
     let mark = overlay.checkpoint();
-    let mut assumed = false;
+    let mut assumed = !held.is_empty();
+    held.iter().for_each(|pod| overlay.count_held(pod, node));
     for other in &others {
         assumed |= overlay.assume(other, node);
     }

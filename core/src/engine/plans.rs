@@ -2,23 +2,21 @@
 //! reverse order when one fails.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::Arc;
 
-use crate::framework::plan::{NameOf, Progress, Wait};
+use crate::framework::plan::{Progress, Wait};
 use crate::framework::{ClaimWrite, Op, StageDraft};
 use crate::queue::EntryId;
 use crate::snapshot::{Cluster, NodeIdx, Version};
-use crate::types::claim::{Allocation, CLAIM_FINALIZER, ClaimKey, ClaimRef, Consumer};
-use crate::types::{PodRef, PodUid, Span, Text, Timestamp};
+use crate::types::claim::{ClaimKey, ClaimRef};
+use crate::types::{PlanNote, PodRef, PodUid, Span, Text, Timestamp};
 
+use super::Engine;
 use super::checks::moved_on;
-use super::decision::{Decision, Notice, PlanId, Urgency, Write, WriteId};
+use super::decision::{Decision, Notice, PlanId};
 use super::guard::guarded;
 use super::input::{WriteResult, Written};
 use super::measures::{Bound, Eviction, PermitWait};
 use super::readings::RETRY;
-use super::settle::BindTarget;
-use super::{Engine, Purpose};
 
 #[derive(Debug, Default)]
 pub(super) struct Plans {
@@ -34,7 +32,7 @@ pub(super) struct Plans {
 pub(super) struct Plan {
     pub(super) entry: EntryId,
     pub(super) placements: Vec<Placement>,
-    stages: VecDeque<StageDraft>,
+    pub(super) stages: VecDeque<StageDraft>,
     /// Plugins whose Permit waits come first among the stages; the one under way is the first.
     permits: VecDeque<&'static str>,
     waiting: Option<Wait>,
@@ -43,7 +41,7 @@ pub(super) struct Plan {
     /// Victims hold the place as yet; until they are gone the pod has its nomination only.
     pub(super) evicting: bool,
     /// When its victims were asked to leave; none once all writes about that have their outcomes.
-    asked_to_leave: Option<Timestamp>,
+    pub(super) asked_to_leave: Option<Timestamp>,
     /// Writes of the stage under way, or that take back what was done.
     pub(super) sent: BTreeSet<Text>,
     /// What takes back each write, oldest first; only those that may have been done are taken back.
@@ -51,6 +49,8 @@ pub(super) struct Plan {
     pub(super) done: BTreeSet<Text>,
     pub(super) names: BTreeMap<Text, Text>,
     pub(super) failed: Option<Failure>,
+    /// The commit of a group: it goes with each bind.
+    pub(super) commit: Option<PlanNote>,
 }
 
 #[derive(Clone, Debug)]
@@ -137,6 +137,7 @@ impl Plan {
             done: BTreeSet::new(),
             names: BTreeMap::new(),
             failed: None,
+            commit: None,
         }
     }
 
@@ -270,63 +271,6 @@ impl Engine {
         self.plans.running.insert(id, plan);
     }
 
-    fn send_stage(&mut self, id: PlanId, plan: &mut Plan) {
-        let Some(StageDraft::Writes(drafts)) = plan.stages.pop_front() else { return };
-        plan.asked_to_leave = plan.evicting.then_some(self.now);
-        for draft in drafts {
-            let Some(mut op) = named(&draft.op, &plan.names) else {
-                let message = format!("write {} names one that brought back no name", draft.label);
-                plan.failed = Some(Failure::fault(message.into()));
-                return;
-            };
-            plan.sent.insert(draft.label.clone());
-            plan.undo.extend(draft.undo.map(|undo| (draft.label.clone(), undo)));
-            if let Err(failure) = versioned_claim(&self.cluster, &mut op) {
-                plan.sent.remove(&draft.label);
-                plan.failed = Some(failure);
-                return;
-            }
-            if let Some(read_back) = draft.read_back {
-                self.readings.expect(id, &draft.label, &op, read_back);
-            }
-            let bind = self.versioned_bind(&mut op);
-            let deletes = matches!(op, Op::DeletePod { .. } | Op::Delete { .. });
-            let purpose = Purpose::Stage { plan: id, label: draft.label.clone(), deletes };
-            let write = self.send(op, purpose, Urgency::Plan);
-            if let Some(target) = bind {
-                self.settlements.sent(write, id, draft.label, target);
-            }
-        }
-    }
-
-    /// Puts the pod's version as it is known now into a bind; none while a condition of ours is on
-    /// its way, which would make every such bind come too late.
-    fn versioned_bind(&self, op: &mut Op) -> Option<BindTarget> {
-        let Op::Bind { pod, node, resource_version, .. } = op else { return None };
-        let known = self.cluster.pod(&pod.uid).filter(|_| !self.tells.in_flight(&pod.uid));
-        *resource_version = known.map_or(0, |record| record.pod.resource_version);
-        let (pod, node) = (pod.clone(), node.clone());
-        Some(BindTarget { pod, node, resource_version: *resource_version })
-    }
-
-    pub(super) fn send(&mut self, op: Op, purpose: Purpose, urgency: Urgency) -> WriteId {
-        let id = WriteId(self.fresh_id());
-        self.purposes.insert(id, purpose);
-        let timeout = self.setup.limits.write_timeout;
-        let op = self.with_planted_bug(op);
-        self.out.push_back(Decision::Write(Write { id, op, timeout, urgency }));
-        id
-    }
-
-    fn with_planted_bug(&self, mut op: Op) -> Op {
-        if let Op::Claim { resource_version, .. } = &mut op
-            && self.setup.bug("claim-without-version")
-        {
-            *resource_version = 0;
-        }
-        op
-    }
-
     /// A write of a stage has its outcome.
     pub(super) fn stage_outcome(
         &mut self,
@@ -452,61 +396,4 @@ impl Engine {
     pub(super) fn planned(&self, uid: &PodUid) -> bool {
         self.plans.of_pod.contains_key(uid)
     }
-}
-
-/// Puts in the names that earlier writes brought back; `None` if one is missing.
-pub(super) fn named(op: &Op, names: &BTreeMap<Text, Text>) -> Option<Op> {
-    let mut op = op.clone();
-    match &mut op {
-        Op::Create { name, .. } | Op::Patch { name, .. } | Op::Delete { name, .. } => {
-            if let NameOf::FromWrite(label) = name {
-                *name = NameOf::Known(names.get(label)?.clone());
-            }
-        }
-        Op::Bind { .. }
-        | Op::TryBind { .. }
-        | Op::SetDisruption { .. }
-        | Op::TellGroup { .. }
-        | Op::ReadPod { .. }
-        | Op::Fence { .. }
-        | Op::SetCondition { .. }
-        | Op::DeletePod { .. }
-        | Op::Claim { .. } => {}
-    }
-    Some(op)
-}
-
-/// Puts what the ledger has of a claim into a write to it: its version, its finalizers, and its UID
-/// where the plan has made it.
-///
-/// # Errors
-/// The claim is gone, or is another.
-pub(super) fn versioned_claim(cluster: &Cluster, op: &mut Op) -> Result<(), Failure> {
-    let Op::Claim { claim, resource_version, write } = op else { return Ok(()) };
-    let record = cluster.devices().claim(&claim.key).filter(|record| !record.unborn);
-    let known = record.map(|record| &record.claim);
-    let Some(known) = known.filter(|known| claim.uid.is_empty() || known.uid == claim.uid) else {
-        return Err(Failure::moved_on(format!("resource claim {} is gone", claim.key).into()));
-    };
-    claim.uid = known.uid.clone();
-    *resource_version = known.resource_version;
-    if let ClaimWrite::Release { pod, deallocate } = write {
-        let own = |consumer: &Consumer| *consumer == Consumer::Pod(pod.clone());
-        *deallocate &= known.reserved_for.iter().all(own);
-    }
-    if let ClaimWrite::Allocate { allocation, .. } = write {
-        // What the server has is not written again.
-        let same = |ours: &Arc<Allocation>| {
-            known.allocation.as_ref().is_some_and(|real| real.grants_as(ours))
-        };
-        *allocation = allocation.take().filter(|ours| !same(ours));
-    }
-    if let ClaimWrite::Protect { finalizers } = write {
-        *finalizers = known.finalizers.clone();
-        let ours = Text::from(CLAIM_FINALIZER);
-        if !finalizers.contains(&ours) {
-            finalizers.push(ours);
-        }
-    }
-    Ok(())
 }

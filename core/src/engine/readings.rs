@@ -14,7 +14,8 @@ use crate::types::{Span, Text, Timestamp};
 use super::decision::{PlanId, Urgency};
 use super::guard::guarded;
 use super::input::{WriteResult, Written};
-use super::plans::{Failure, versioned_claim};
+use super::plans::Failure;
+use super::sending::versioned_claim;
 use super::{Engine, Purpose};
 
 /// A read that failed is tried again so much later.

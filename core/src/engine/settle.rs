@@ -120,6 +120,9 @@ impl Engine {
                 self.bind_failed(bind.plan, &bind.label, Failure::fault(message));
             }
             WriteResult::Refused { code, message } => {
+                if code != 404 {
+                    self.note_refused(&bind.pod.uid, &bind.node);
+                }
                 let message = Text::from(format!("binding rejected: {message}"));
                 let failure = Failure { moved_on: code == 404, ..Failure::fault(message) };
                 self.bind_failed(bind.plan, &bind.label, failure);

@@ -11,10 +11,13 @@ use crate::types::{Pod, Span, Text, Timestamp};
 use super::Engine;
 use super::budget::STEPS_A_POLL;
 use super::classes::{Classes, TABLE_BYTES_MAX};
+use super::group_tells::GroupTells;
+use super::groups::Memories;
 use super::input::Consultant;
 use super::measures::Measures;
 use super::plans::Plans;
 use super::readings::Readings;
+use super::repair::Watched;
 use super::report::ReportLevel;
 use super::settle::Settlements;
 use super::tell::Tells;
@@ -26,21 +29,6 @@ pub struct AlwaysGate {
     pub name: &'static str,
     pub gate: Arc<dyn PreEnqueue>,
     pub interest: Arc<dyn Interest + Send + Sync>,
-}
-
-/// Tells which pods belong together.
-pub trait Grouping: Send + Sync {
-    /// Returns the group's key and how many members make it one; `None` for a pod of its own.
-    fn group(&self, pod: &Pod) -> Option<(Text, usize)>;
-}
-
-/// Every pod is on its own.
-pub struct NoGroups;
-
-impl Grouping for NoGroups {
-    fn group(&self, _pod: &Pod) -> Option<(Text, usize)> {
-        None
-    }
 }
 
 /// Tells whose decisions depend on which watch.
@@ -94,7 +82,6 @@ pub struct Setup {
     pub limits: Limits,
     pub report: ReportLevel,
     pub gates: Vec<AlwaysGate>,
-    pub grouping: Arc<dyn Grouping>,
     pub consultants: Vec<Arc<dyn Consultant>>,
     /// Percentage of nodes scored where a profile says nothing; 0 scores all.
     pub percentage_of_nodes_to_score: i32,
@@ -118,7 +105,6 @@ impl Default for Setup {
             limits: Limits::default(),
             report: ReportLevel::default(),
             gates: Vec::new(),
-            grouping: Arc::new(NoGroups),
             consultants: Vec::new(),
             percentage_of_nodes_to_score: 0,
             watches: Vec::new(),
@@ -148,6 +134,7 @@ impl Engine {
         let mut queue = SchedulingQueue::new(ordering, setup.backoff);
         queue.set_leftover(setup.limits.leftover);
         let mut cluster = Cluster::default();
+        honour_dialects(&mut cluster, &profiles);
         if let Some(selectors) = &setup.selectors {
             cluster.set_selector_compiler(Arc::clone(selectors));
         }
@@ -155,7 +142,9 @@ impl Engine {
             cluster,
             queue,
             classes: Classes::new(setup.limits.table_bytes_max),
-            by_name: names.map(|(at, profile)| (profile.scheduler_name.clone(), at)).collect(),
+            by_name: names
+                .flat_map(|(at, profile)| profile.names().map(move |name| (name.clone(), at)))
+                .collect(),
             profiles,
             now: Timestamp::default(),
             unsynced: setup.watches.iter().cloned().collect::<BTreeSet<Text>>(),
@@ -169,6 +158,10 @@ impl Engine {
             settlements: Settlements::default(),
             readings: Readings::default(),
             tells: Tells::default(),
+            memories: Memories::default(),
+            group_tells: GroupTells::default(),
+            watched: Watched::default(),
+            seen_running: BTreeMap::new(),
             purposes: BTreeMap::new(),
             next_id: 0,
             out: VecDeque::new(),
@@ -177,6 +170,16 @@ impl Engine {
             gatings_timed: Sampling::default(),
             changes_timed: Sampling::default(),
             setup,
+        }
+    }
+}
+
+/// The ledger joins what pods say of groups, by the dialects that each profile honours.
+fn honour_dialects(cluster: &mut Cluster, profiles: &[Profile]) {
+    for profile in profiles {
+        let Some(rules) = &profile.groups else { continue };
+        for name in profile.names() {
+            cluster.groups_mut().honour(name.clone(), rules.dialects.clone());
         }
     }
 }

@@ -156,6 +156,11 @@ impl Table {
         }
     }
 
+    /// Tells whether nothing but a node and what is on it decides about the class.
+    pub(crate) fn independent(&self) -> bool {
+        self.wide.is_empty() && self.deps.is_empty()
+    }
+
     /// Brings the table up to date with the ledger. Counts in `laid_out` if that is begun anew.
     ///
     /// # Errors

@@ -67,6 +67,18 @@ impl Tells {
         }
     }
 
+    /// What was to be told for this reason, and was not, is not told any more.
+    pub(super) fn drop_untold(&mut self, uid: &PodUid, reason: &str) {
+        let Some(told) = self.pods.get(uid) else { return };
+        if &*told.wanted.reason != reason || told.in_flight.is_some() {
+            return;
+        }
+        match told.written.is_some() {
+            true => self.set_due(uid, None),
+            false => self.forget(uid),
+        }
+    }
+
     fn set_due(&mut self, uid: &PodUid, at: Option<Timestamp>) {
         let Some(told) = self.pods.get_mut(uid) else { return };
         if let Some(old) = std::mem::replace(&mut told.due, at) {
@@ -81,6 +93,29 @@ impl Tells {
 impl Engine {
     /// Wants the pod's condition to say this.
     pub(super) fn tell(&mut self, uid: &PodUid, condition: Condition, texts: Vec<Text>) {
+        self.tell_from(uid, condition, texts, self.now);
+    }
+
+    /// As [`Engine::tell`], for what is told of a group: not before `from`, not again while it is
+    /// alike, and else at most once in [`Limits::retell`](super::Limits::retell).
+    pub(super) fn tell_of_group(
+        &mut self,
+        uid: &PodUid,
+        condition: Condition,
+        likeness: Text,
+        from: Timestamp,
+    ) {
+        let alike = (condition.reason.clone(), vec![likeness.clone()]);
+        let known = self.tells.pods.get(uid);
+        if known.is_some_and(|told| told.likeness == alike) {
+            return;
+        }
+        let written = known.and_then(|told| told.written.as_ref()).map(|(_, at)| *at);
+        let from = written.map_or(from, |at| from.max(at + self.setup.limits.retell));
+        self.tell_from(uid, condition, vec![likeness], from);
+    }
+
+    fn tell_from(&mut self, uid: &PodUid, condition: Condition, texts: Vec<Text>, from: Timestamp) {
         let likeness = (condition.reason.clone(), texts);
         let Some(record) = self.cluster.pod(uid) else { return };
         let nominated = nomination_to_write(&self.cluster, &record.pod).is_some();
@@ -108,7 +143,7 @@ impl Engine {
                 Some((likeness, at)) if *likeness == told.likeness => {
                     Some(*at + self.setup.limits.retell)
                 }
-                _ => Some(now),
+                _ => Some(now.max(from)),
             }
         };
         self.tells.set_due(uid, at);

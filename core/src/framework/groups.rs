@@ -20,6 +20,8 @@ pub enum Preflight {
 pub struct GroupRules {
     /// The plugin that gave them: it is named where a group is held.
     pub plugin: &'static str,
+    /// Scheduler names that the profile answers for besides its own.
+    pub scheduler_names: BTreeSet<Text>,
     /// Names of the dialects that count.
     pub dialects: BTreeSet<Text>,
     /// How long a plan's reservations may take where the group's object says nothing.

@@ -116,6 +116,12 @@ impl Profile {
         Ok(assemble(spec, &built, &expanded))
     }
 
+    /// Returns the scheduler names that the profile answers for, its own first.
+    pub fn names(&self) -> impl Iterator<Item = &Text> {
+        let others = self.groups.iter().flat_map(|rules| &rules.scheduler_names);
+        [&self.scheduler_name].into_iter().chain(others)
+    }
+
     /// Returns the hint of the plugin `name`, `None` if it registered for nothing.
     pub fn interest(&self, name: &str) -> Option<&(dyn Interest + Send + Sync)> {
         self.interests.get(name).map(AsRef::as_ref)

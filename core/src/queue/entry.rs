@@ -1,6 +1,6 @@
 //! One entry of the queue.
 
-use crate::types::{PodUid, Text, Timestamp};
+use crate::types::{GroupKey, PodUid, Timestamp};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EntryId(pub u64);
@@ -47,10 +47,8 @@ pub struct Entry {
     pub id: EntryId,
     /// In the order in which they came.
     pub members: Vec<PodUid>,
-    /// The group's key where a dialect made one.
-    pub group: Option<Text>,
-    /// Members below this number are no group yet.
-    pub min_member: usize,
+    /// The group that its members make; none for a pod of its own.
+    pub group: Option<GroupKey>,
     /// Index of the profile.
     pub profile: usize,
     pub priority: i32,
@@ -77,7 +75,6 @@ impl Entry {
             id,
             members: vec![leader],
             group: None,
-            min_member: 1,
             profile,
             priority,
             class: 0,

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::framework::{QueueOrdering, Ranked};
 use crate::snapshot::Cluster;
-use crate::types::{PodUid, Span, Text, Timestamp};
+use crate::types::{GroupKey, PodUid, Span, Timestamp};
 
 use super::backoff::BackoffPolicy;
 use super::counting::{ATTEMPT_FAILED, BACKOFF_OVER, Incoming, TAKEN_EARLY, WAITED_LONG};
@@ -40,7 +40,7 @@ type GateKey = (u32, &'static str);
 pub struct SchedulingQueue {
     pub(super) entries: BTreeMap<EntryId, Entry>,
     pub(super) of_pod: BTreeMap<PodUid, EntryId>,
-    pub(super) of_group: BTreeMap<Text, EntryId>,
+    pub(super) of_group: BTreeMap<GroupKey, EntryId>,
     ordering: Box<dyn QueueOrdering>,
     backoff: BTreeSet<BackoffKey>,
     error_backoff: BTreeSet<BackoffKey>,
@@ -106,23 +106,23 @@ impl SchedulingQueue {
     }
 
     /// Returns the entry of a group, if it has members.
-    pub fn group(&self, key: &Text) -> Option<EntryId> {
+    pub fn group(&self, key: &GroupKey) -> Option<EntryId> {
         self.of_group.get(key).copied()
     }
 
-    pub fn name_group(&mut self, id: EntryId, key: &Text, min_member: usize) {
+    pub fn name_group(&mut self, id: EntryId, key: &GroupKey) {
         if let Some(entry) = self.entries.get_mut(&id) {
             entry.group = Some(key.clone());
-            entry.min_member = min_member;
             self.of_group.insert(key.clone(), id);
         }
     }
 
     /// Adds a member that arrived late.
     pub fn join(&mut self, id: EntryId, uid: PodUid) {
-        if let Some(entry) = self.entries.get_mut(&id)
-            && !entry.members.contains(&uid)
-        {
+        if self.of_pod.get(&uid) == Some(&id) {
+            return;
+        }
+        if let Some(entry) = self.entries.get_mut(&id) {
             self.of_pod.insert(uid.clone(), id);
             entry.members.push(uid);
         }
@@ -137,13 +137,6 @@ impl SchedulingQueue {
     pub fn set_priority(&mut self, id: EntryId, priority: i32) {
         if self.entries.get(&id).is_some_and(|entry| entry.priority != priority) {
             self.with_stations(id, |entry| entry.priority = priority);
-        }
-    }
-
-    /// Some members of a group have their places for good: so many fewer make up the rest.
-    pub fn lower_min_member(&mut self, id: EntryId, by: usize) {
-        if let Some(entry) = self.entries.get_mut(&id) {
-            entry.min_member = entry.min_member.saturating_sub(by).max(1);
         }
     }
 

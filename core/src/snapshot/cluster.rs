@@ -12,6 +12,7 @@ use super::devices::Devices;
 use super::event::Change;
 use super::gone::Gone;
 use super::groups::Groups;
+use super::holds::Holds;
 use super::images::Images;
 use super::nodes::{NodeIdx, Nodes};
 use super::pods::{Place, PodRecord};
@@ -57,6 +58,9 @@ pub struct Cluster {
     pub(super) assumed: usize,
     pub(super) gone: Gone,
     pub(super) groups: Groups,
+    pub(super) holds: Holds,
+    /// Number of events folded.
+    pub(super) folded: u64,
 }
 
 impl Default for Cluster {
@@ -78,6 +82,8 @@ impl Default for Cluster {
             assumed: 0,
             gone: Gone::default(),
             groups: Groups::default(),
+            holds: Holds::default(),
+            folded: 0,
         }
     }
 }
@@ -97,6 +103,15 @@ impl Cluster {
 
     pub fn devices(&self) -> &Devices {
         &self.devices
+    }
+
+    /// Number of events that were folded: as long as it stands, nothing has happened.
+    pub fn folded(&self) -> u64 {
+        self.folded
+    }
+
+    pub(crate) fn groups_mut(&mut self) -> &mut Groups {
+        &mut self.groups
     }
 
     pub fn groups(&self) -> &Groups {
@@ -268,7 +283,7 @@ impl Cluster {
 
     /// Frees the node's index if nothing refers to it: no object, no pods, no nominations.
     pub(super) fn leave(&mut self, node: NodeIdx) {
-        if !self.nominations.contains_key(&node) {
+        if !self.nominations.contains_key(&node) && !self.holds.any_on(node) {
             self.nodes.leave(node);
         }
     }

@@ -14,6 +14,7 @@ use super::pods::{Place, PodRecord};
 impl Cluster {
     /// Folds one event and returns what it changed.
     pub fn fold(&mut self, event: ClusterEvent) -> Vec<Change> {
+        self.folded += 1;
         match event {
             ClusterEvent::NodeApplied(node) => self.apply_node(node),
             ClusterEvent::NodeDeleted { name, uid } => {

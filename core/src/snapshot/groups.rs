@@ -133,8 +133,8 @@ impl Groups {
 /// Tells whether nothing that decisions depend on differs: the object's version and what Berth wrote
 /// there are no reason to look again.
 fn reads_the_same(known: &PodGroup, new: &PodGroup) -> bool {
-    let PodGroup { resource_version, told, .. } = known.clone();
-    *known == PodGroup { resource_version, told, ..new.clone() }
+    let PodGroup { resource_version, told, settled, .. } = known.clone();
+    *known == PodGroup { resource_version, told, settled, ..new.clone() }
 }
 
 fn leave<K: Ord, V: Ord>(map: &mut BTreeMap<K, BTreeSet<V>>, key: &K, value: &V) {

@@ -27,9 +27,24 @@ type PlannedAgain = (ClaimKey, Option<Arc<ResourceClaim>>, Arc<Allocation>, PodU
 
 /// One change, with the node's version before it.
 enum Undo {
-    Assumed { uid: PodUid, node: NodeIdx, version: Version },
-    Evicted { pod: Box<Pod>, place: Place, node: NodeIdx, version: Version },
+    Assumed {
+        uid: PodUid,
+        node: NodeIdx,
+        version: Version,
+    },
+    Evicted {
+        pod: Box<Pod>,
+        place: Place,
+        node: NodeIdx,
+        version: Version,
+    },
     PlannedClaim(Box<PlannedClaim>),
+    /// What is kept for a group counts as taken.
+    Held {
+        pod: Box<Pod>,
+        node: NodeIdx,
+        version: Version,
+    },
 }
 
 struct PlannedClaim {
@@ -67,6 +82,13 @@ impl<'a> Overlay<'a> {
         self.cluster.occupy(&pod, node);
         self.log.push(Undo::Assumed { uid: uid.clone(), node, version });
         true
+    }
+
+    /// Counts what is kept on `node` as taken.
+    pub fn count_held(&mut self, pod: &Pod, node: NodeIdx) {
+        let version = self.cluster.nodes().slot(node).version;
+        self.cluster.occupy(pod, node);
+        self.log.push(Undo::Held { pod: Box::new(pod.clone()), node, version });
     }
 
     /// Takes a placed pod off its node. Returns false, changing nothing, if it has no place.
@@ -150,6 +172,10 @@ impl<'a> Overlay<'a> {
                 self.cluster.occupy(&pod, node);
                 self.cluster.nodes_mut().restore_version(node, version);
             }
+            Undo::Held { pod, node, version } => {
+                self.cluster.vacate(&pod, node);
+                self.cluster.nodes_mut().restore_version(node, version);
+            }
             Undo::PlannedClaim(planned) => {
                 let PlannedClaim { key, pod, version, moved, .. } = *planned;
                 self.cluster.undo_plan_claim(&key, &pod, version, &moved);
@@ -190,7 +216,7 @@ impl Undo {
     fn placement(&self) -> Option<(PodUid, NodeIdx)> {
         match self {
             Undo::Assumed { uid, node, .. } => Some((uid.clone(), *node)),
-            Undo::Evicted { .. } | Undo::PlannedClaim(_) => None,
+            Undo::Evicted { .. } | Undo::PlannedClaim(_) | Undo::Held { .. } => None,
         }
     }
 
@@ -200,7 +226,7 @@ impl Undo {
                 let PlannedClaim { key, new, allocation, pod, .. } = &**planned;
                 Some((key.clone(), new.clone(), allocation.clone(), pod.clone()))
             }
-            Undo::Assumed { .. } | Undo::Evicted { .. } => None,
+            Undo::Assumed { .. } | Undo::Evicted { .. } | Undo::Held { .. } => None,
         }
     }
 }

@@ -174,6 +174,34 @@ pub struct GroupTold {
     pub scheduled: u32,
 }
 
+/// What of a [`GroupTold`] an object has words for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GroupWords {
+    /// Why it isn't scheduled; without, all such phases read as [`GroupPhase::Waiting`].
+    pub why: bool,
+    /// Without, the message is empty.
+    pub message: bool,
+    /// Without, the number of members that have a node is 0.
+    pub scheduled: bool,
+}
+
+impl GroupWords {
+    pub const ALL: GroupWords = GroupWords { why: true, message: true, scheduled: true };
+
+    /// Returns what is left of `told` in these words.
+    pub fn of(self, told: &GroupTold) -> GroupTold {
+        let phase = match told.phase {
+            GroupPhase::Unschedulable | GroupPhase::Error if !self.why => GroupPhase::Waiting,
+            phase => phase,
+        };
+        GroupTold {
+            phase,
+            message: if self.message { told.message.clone() } else { Text::default() },
+            scheduled: if self.scheduled { told.scheduled } else { 0 },
+        }
+    }
+}
+
 /// An object that makes a group, or a group of groups.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodGroup {
@@ -196,8 +224,12 @@ pub struct PodGroup {
     pub claims: Vec<GroupClaim>,
     /// `status.resourceClaimStatuses`: entry and the claim made for it, none if it needs none.
     pub claim_statuses: Vec<(Text, Option<Text>)>,
-    /// What the object says now, as far as Berth would have written it.
+    /// What the object says now, as far as Berth would have written it: see
+    /// [`PodGroup::is_told`].
     pub told: Option<GroupTold>,
+    pub words: GroupWords,
+    /// It has got to where a scheduler says nothing more, whatever becomes of its members.
+    pub settled: bool,
     /// Why the object can't be understood; its members wait.
     pub problem: Option<Text>,
 }
@@ -222,8 +254,16 @@ impl PodGroup {
             claims: Vec::new(),
             claim_statuses: Vec::new(),
             told: None,
+            words: GroupWords::ALL,
+            settled: false,
             problem: None,
         }
+    }
+
+    /// Tells whether nothing is left to be written: the object says `told` already, as far as it has
+    /// words for it, or says nothing more.
+    pub fn is_told(&self, told: &GroupTold) -> bool {
+        self.settled || self.told.as_ref() == Some(&self.words.of(told))
     }
 
     /// Returns the key of the group of groups that it is in.
@@ -266,6 +306,29 @@ impl PlanNote {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_group_is_told_once_in_the_words_it_has() {
+        let key = GroupKey {
+            dialect: NATIVE,
+            kind: GroupKind::Pods,
+            namespace: "ns".into(),
+            name: "g".into(),
+        };
+        let told =
+            |phase, message: &str| GroupTold { phase, message: message.into(), scheduled: 3 };
+        let waiting = told(GroupPhase::Waiting, "m");
+        let mut group = PodGroup::gang(key, "u", 8);
+        assert!(!group.is_told(&waiting));
+        group.told = Some(waiting.clone());
+        assert!(group.is_told(&waiting) && !group.is_told(&told(GroupPhase::Waiting, "n")));
+        group.words = GroupWords { why: false, message: false, scheduled: false };
+        group.told = Some(group.words.of(&waiting));
+        assert!(group.is_told(&told(GroupPhase::Unschedulable, "n")));
+        assert!(!group.is_told(&told(GroupPhase::Scheduled, "n")));
+        group.settled = true;
+        assert!(group.is_told(&told(GroupPhase::Waiting, "n")));
+    }
 
     #[test]
     fn a_plan_note_is_read_as_it_was_written() {

@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use berth_core::framework::profile_spec::{Enabled, PluginSet};
 use berth_core::framework::{Profile, ProfileSpec, Registry};
+use berth_core::types::group::{Dialect, GroupKind, NATIVE, Rank};
 use berth_core::types::{
-    Labels, Node, Pod, PodRequests, PodSpec, PodUid, Resources, Text, Timestamp,
+    GroupHint, GroupKey, Labels, Node, Owner, Pod, PodGroup, PodRequests, PodSpec, PodUid,
+    Resources, Text, Timestamp,
 };
 
 use crate::plugins::ALL;
@@ -14,8 +16,8 @@ pub(crate) const SCHEDULER: &str = "berth";
 
 /// The plugins of most stories.
 pub(crate) const USUAL: &[&str] = &[
-    "Order", "Gate", "Early", "Cpu", "Picky", "Alone", "Rank", "Hold", "Permit", "Prepare",
-    "Binder",
+    "Order", "Gate", "Gangs", "Early", "Cpu", "Picky", "Alone", "Rank", "Hold", "Permit",
+    "Prepare", "Binder",
 ];
 
 pub(crate) fn profile(plugins: &[&str], percentage: i32) -> Profile {
@@ -75,6 +77,12 @@ pub(crate) trait With: Sized {
     fn priority(self, priority: i32) -> Self;
     fn on(self, node: &str) -> Self;
     fn namespace(self, namespace: &str) -> Self;
+    /// A member of a group of so many, which the pods themselves say.
+    fn counted(self, group: &str, min: u32) -> Self;
+    /// A member of a group that has an object.
+    fn grouped(self, group: &str) -> Self;
+    /// Made by a controller.
+    fn owned(self) -> Self;
 }
 
 impl With for Pod {
@@ -98,4 +106,34 @@ impl With for Pod {
         self.namespace = namespace.into();
         self
     }
+
+    fn counted(mut self, group: &str, min: u32) -> Pod {
+        self.add_group_hint(GroupHint {
+            min_member: Some(min),
+            needs_object: false,
+            ..GroupHint::of_object(COUNTED, group.into())
+        });
+        self
+    }
+
+    fn grouped(mut self, group: &str) -> Pod {
+        self.add_group_hint(GroupHint::of_object(NATIVE, group.into()));
+        self
+    }
+
+    fn owned(mut self) -> Pod {
+        let (kind, name, uid) = ("Job".into(), "j".into(), "uid-of-j".into());
+        self.owner = Some(Owner { kind, name, uid });
+        self
+    }
+}
+
+/// A dialect in which pods say how many they are.
+pub(crate) const COUNTED: Dialect = Dialect { rank: Rank::Counted, name: "counted" };
+
+/// A native group that needs so many members.
+pub(crate) fn gang(name: &str, min_member: u32) -> PodGroup {
+    let (dialect, namespace, name) = (NATIVE, "default".into(), Text::from(name));
+    let uid = format!("uid-of-{name}");
+    PodGroup::gang(GroupKey { dialect, kind: GroupKind::Pods, namespace, name }, uid, min_member)
 }

@@ -1,30 +1,18 @@
 //! An entry is a group of one to n pods.
 
-use std::sync::Arc;
-
-use berth_core::engine::{Grouping, Setup};
+use berth_core::engine::Setup;
 use berth_core::queue::Station;
-use berth_core::types::{Pod, Text};
+use berth_core::types::Pod;
 
 use crate::build::{With, labelled, node, pod};
 use crate::harness::{World, refused};
 
-/// The label `gang=name/min` names a pod's group.
-struct Gangs;
-
-impl Grouping for Gangs {
-    fn group(&self, pod: &Pod) -> Option<(Text, usize)> {
-        let (name, min) = pod.labels.value("gang")?.split_once('/')?;
-        Some((name.into(), min.parse().ok()?))
-    }
-}
-
 fn world() -> World {
-    World::with(Setup { grouping: Arc::new(Gangs), ..Setup::default() })
+    World::new()
 }
 
 fn member(name: &str, cpu: i64) -> Pod {
-    pod(name, cpu).label("gang", "g/3")
+    pod(name, cpu).counted("g", 3)
 }
 
 #[test]
@@ -34,7 +22,8 @@ fn a_group_waits_for_its_members_and_then_goes_as_one() {
     w.pod(member("a", 1));
     w.pod(member("b", 1));
     w.run();
-    assert_eq!(w.station("a"), Some(Station::Gated { plugin: "Group" }));
+    assert_eq!(w.station("a"), Some(Station::Gated { plugin: "Gangs" }));
+    w.wait_secs(5);
     assert!(w.condition("b").message.contains("2 of 3"), "{}", w.condition("b").message);
     w.pod(member("c", 1));
     assert_eq!(w.pending_writes(), ["bind a to n1", "bind b to n1", "bind c to n1"]);
@@ -121,7 +110,7 @@ fn a_group_that_loses_a_member_waits_for_another() {
     w.pod_gone("a");
     w.node(node("n1", 4));
     w.wait_secs(3);
-    assert_eq!(w.station("b"), Some(Station::Gated { plugin: "Group" }));
+    assert_eq!(w.station("b"), Some(Station::Gated { plugin: "Gangs" }));
     w.pod(member("d", 1));
     w.run();
     assert_eq!([w.bound("b"), w.bound("c"), w.bound("d")], ["n1", "n1", "n1"]);
@@ -142,13 +131,13 @@ fn members_of_different_needs_are_placed_together() {
 #[test]
 fn a_large_group_ends_though_a_poll_is_too_short_for_it() {
     let limits = berth_core::engine::Limits { steps_a_poll: 10, ..Default::default() };
-    let setup = Setup { grouping: Arc::new(Gangs), limits, ..Setup::default() };
+    let setup = Setup { limits, ..Setup::default() };
     let mut w = World::with(setup);
     for n in 0..10 {
         w.node(node(&format!("n{n}"), 4));
     }
     for n in 0..30 {
-        w.pod(pod(&format!("p{n}"), 1).label("gang", "g/30"));
+        w.pod(pod(&format!("p{n}"), 1).counted("g", 30));
     }
     w.run();
     assert!((0..30).all(|n| !w.bound(&format!("p{n}")).is_empty()));

@@ -13,18 +13,21 @@
 //! | Hold | `reserve=no` | Reserve refuses |
 //! | Permit | `permit=x` | waits ten minutes for a pod `x`; rejects when a pod `not-x` exists |
 //! | Prepare | `create=p` | PreBind: creates `p…`, then patches what was created |
+//! | Gangs | hints | rules for groups: native and counted ones, binds not tried first |
+//! | Trying | hints | as Gangs, but binds are tried first where needed |
 //! | Evict | `evict=a,b` | PostFilter: names these victims, wherever the first is |
 //! | Binder | | binds |
 
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use berth_core::framework::plan::NameOf;
 use berth_core::framework::{
-    Args, Bind, ClassPart, Classify, Cycle, CycleState, Filter, Gate, Hint, HintContext, Interest,
-    Op, Permit, PermitAnswer, PluginDef, Points, PostFilter, PostFilterAnswer, PreBind, PreEnqueue,
-    PreFilter, PreFilterAnswer, QueueOrdering, QueueSort, Ranked, Reads, Reason, Reserve, Score,
-    StageDraft, Verdict, WriteDraft,
+    Args, Bind, ClassPart, Classify, Cycle, CycleState, Filter, Gate, GroupRules, Hint,
+    HintContext, Interest, Op, Permit, PermitAnswer, PluginDef, Points, PostFilter,
+    PostFilterAnswer, PreBind, PreEnqueue, PreFilter, PreFilterAnswer, Preflight, QueueOrdering,
+    QueueSort, Ranked, Reads, Reason, Reserve, Score, StageDraft, Verdict, WriteDraft,
 };
 use berth_core::snapshot::{Change, Cluster, CountQuery, IndexRef, NodeIdx, Overlay, ResourceId};
 use berth_core::types::selector::{Operator, Requirement};
@@ -62,6 +65,8 @@ pub(crate) static ALL: &[&PluginDef] = &[
         p.permit(Arc::new(Permits));
         p.interest(Arc::new(Permits));
     }),
+    &def("Gangs", |_, p| p.groups(rules(Preflight::Never))),
+    &def("Trying", |_, p| p.groups(rules(Preflight::WhereNeeded))),
     &def("Prepare", |_, p| p.pre_bind(Arc::new(Prepare))),
     &def("Evict", |_, p| p.post_filter(Arc::new(Evict))),
     &def("Binder", |_, p| p.bind(Arc::new(Binder))),
@@ -71,6 +76,20 @@ pub(crate) static ALL: &[&PluginDef] = &[
 
 pub(crate) const fn def(name: &'static str, build: fn(&Args, &mut Points)) -> PluginDef {
     PluginDef { name, summary: "", missing: None, build }
+}
+
+/// What the test's profiles say of groups.
+fn rules(preflight: Preflight) -> GroupRules {
+    GroupRules {
+        plugin: "Gangs",
+        scheduler_names: BTreeSet::new(),
+        dialects: ["native", "counted", "other"].map(Text::from).into(),
+        deadline: Span::from_secs(300),
+        preflight,
+        take_back_after: Some(Span::from_secs(30)),
+        take_back_unowned: false,
+        hold_for: Span::from_secs(300),
+    }
 }
 
 pub(crate) fn label<'a>(pod: &'a Pod, key: &str) -> Option<&'a str> {

@@ -1,11 +1,8 @@
 //! Victims: proven, trimmed, and waited for (promise 4).
 
-use std::sync::Arc;
-
-use berth_core::engine::{Grouping, Outcome, Setup};
+use berth_core::engine::{Outcome, Setup};
 use berth_core::framework::Op;
 use berth_core::queue::Station;
-use berth_core::types::{Pod, Text};
 
 use crate::build::{USUAL, With, node, pod};
 use crate::harness::{World, refused};
@@ -100,15 +97,9 @@ fn nobody_is_evicted_for_a_pod_that_fits_but_was_refused() {
 
 #[test]
 fn nobody_is_evicted_for_one_member_of_a_group() {
-    struct Pairs;
-    impl Grouping for Pairs {
-        fn group(&self, pod: &Pod) -> Option<(Text, usize)> {
-            pod.labels.value("pair").map(|name| (name.clone(), 2))
-        }
-    }
-    let mut w = world(Setup { grouping: Arc::new(Pairs), ..Setup::default() });
-    w.pod(pod("p", 2).priority(9).label("evict", "b").label("pair", "x"));
-    w.pod(pod("q", 2).priority(9).label("evict", "b").label("pair", "x"));
+    let mut w = world(Setup::default());
+    w.pod(pod("p", 2).priority(9).label("evict", "b").counted("x", 2));
+    w.pod(pod("q", 2).priority(9).label("evict", "b").counted("x", 2));
     assert!(deletions(&mut w).is_empty());
 }
 

@@ -73,6 +73,7 @@ pub(super) fn event(happening: &Happening, name: &str, hostname: &str) -> Event 
     let (reason, action, kind) = match happening.what {
         What::Scheduled => ("Scheduled", "Binding", "Normal"),
         What::FailedScheduling => ("FailedScheduling", "Scheduling", "Warning"),
+        What::BelowMinimum => ("BelowMinimum", "Scheduling", "Warning"),
     };
     let pod = &happening.pod;
     let scheduler = happening.scheduler_name.as_str();

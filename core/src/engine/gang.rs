@@ -1,0 +1,401 @@
+//! Placing a group: a search over its members, their nodes and the ways to place each there.
+//!
+//! Members are placed one after the other, most constrained first ([`order`]). When one finds no
+//! place, the search goes back to the last earlier member whose moving could help ([`conflicts`]),
+//! and tries its next way or node. A search that ends without a placement has shown that there is
+//! none, as far as filters look at a node and what is on it; one that takes more steps than it may
+//! is told apart. Once the group has what it needs, the members above its minimum are placed as they
+//! fit ([`elastic`]).
+//!
+//! The search keeps its decisions between polls and takes them up again on the next overlay; nothing
+//! is held for it meanwhile.
+
+mod conflicts;
+mod elastic;
+mod numbers;
+mod order;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::framework::NodeSet;
+use crate::snapshot::{Cluster, GroupView, NodeIdx, Overlay, Version};
+use crate::types::{Pod, PodSpec, PodUid, Text};
+
+use super::budget::Budget;
+use super::placing::{Placed, Placer, Unplaced};
+
+/// Steps that going back may take in a first attempt: 20 ms worth. Each attempt that runs out gives
+/// the next twice as many.
+const STEPS_BACK: u64 = 200_000;
+
+/// A group that is being looked at.
+#[derive(Debug)]
+pub(super) struct Gang {
+    view: GroupView,
+    /// Indices into the view's members: those to be placed, in the order of the search.
+    order: Vec<usize>,
+    ordered: bool,
+    /// An earlier attempt ran out of steps: another order may do better.
+    shuffled: bool,
+    /// Number of members by what they ask for.
+    asks: BTreeMap<Arc<PodSpec>, usize>,
+    frames: Vec<Frame>,
+    /// What is to be decided next, if the search has gone back or was paused in the middle.
+    trial: Option<Trial>,
+    /// Steps that going back may still take.
+    steps_back: u64,
+    /// It has gone back at least once.
+    gone_back: bool,
+    /// Some ways were not found out about.
+    unproven: bool,
+    /// Nodes that members go to last: a bind there was refused.
+    refused: BTreeMap<PodUid, NodeSet>,
+    /// Versions of the nodes it has placed members on, before it did.
+    before: BTreeMap<NodeIdx, Version>,
+    /// How many events the ledger had folded when the search was last at work.
+    folded: u64,
+    /// The dead end that was met with most members placed: what is told if there is no placement.
+    furthest: Option<Furthest>,
+}
+
+/// A decision about one member.
+#[derive(Debug)]
+struct Frame {
+    member: usize,
+    /// None: the group does without it.
+    spot: Option<Placed>,
+    /// Nodes on which every way led nowhere.
+    tried: NodeSet,
+    /// Earlier decisions that, changed, may open what was tried here.
+    conflicts: BTreeSet<usize>,
+}
+
+/// A member that is to be decided.
+#[derive(Debug, Default)]
+struct Trial {
+    tried: NodeSet,
+    /// Go on after this way on this node.
+    after: Option<(NodeIdx, u32)>,
+    conflicts: BTreeSet<usize>,
+}
+
+/// A dead end.
+struct Furthest {
+    placed: usize,
+    uid: PodUid,
+    pod: Pod,
+    /// Members that ask for the same and have a place, and on how many nodes.
+    alike: usize,
+    nodes: usize,
+    unplaced: Unplaced,
+}
+
+impl std::fmt::Debug for Furthest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} after {}", self.uid, self.placed)
+    }
+}
+
+/// How a search ended that placed nobody.
+pub(super) enum Stopped {
+    /// It goes on with the next poll, or something went wrong with this member.
+    At(PodUid, Unplaced),
+    /// There is no placement: this member fits nowhere, whatever the others do.
+    Infeasible(PodUid, Unplaced),
+    /// The steps are used up. The last dead end goes with it.
+    OutOfSteps(PodUid, Unplaced),
+}
+
+impl Gang {
+    /// `doublings`: how many attempts before this one ran out of steps, each of which doubles them.
+    pub(super) fn new(
+        view: GroupView,
+        order: Vec<usize>,
+        refused: BTreeMap<PodUid, NodeSet>,
+        doublings: u32,
+    ) -> Gang {
+        Gang {
+            view,
+            order,
+            ordered: false,
+            shuffled: doublings > 0,
+            asks: BTreeMap::new(),
+            frames: Vec::new(),
+            trial: None,
+            steps_back: STEPS_BACK << doublings.min(16),
+            gone_back: false,
+            unproven: false,
+            refused,
+            before: BTreeMap::new(),
+            folded: 0,
+            furthest: None,
+        }
+    }
+
+    /// Tells whether the group is as it was when the search began, but for what the search decides.
+    pub(super) fn is_about(&self, view: &GroupView) -> bool {
+        self.view == *view
+    }
+
+    /// Returns the members that have a place, with what was found for them, in order of the search.
+    pub(super) fn placed(&self) -> impl Iterator<Item = (&PodUid, &Placed)> {
+        self.frames.iter().filter_map(|frame| Some((self.uid(frame.member), frame.spot.as_ref()?)))
+    }
+
+    fn uid(&self, member: usize) -> &PodUid {
+        &self.view.members[member].uid
+    }
+
+    /// Works until the group has what it needs, and then places who else fits.
+    pub(super) fn search(
+        &mut self,
+        placer: &mut Placer<'_>,
+        overlay: &mut Overlay<'_>,
+        budget: &mut Budget,
+    ) -> Result<(), Stopped> {
+        if !self.ordered {
+            self.put_in_order(placer, overlay, budget)?;
+        }
+        self.take_up(placer, overlay, budget);
+        while !self.suffices() {
+            let Some(member) = self.order.get(self.frames.len()).copied() else {
+                return Err(self.exhausted(overlay));
+            };
+            let trial = self.trial.take().unwrap_or_default();
+            let spent = budget.spent();
+            let decided = self.decide(member, trial, placer, overlay, budget);
+            if self.gone_back {
+                self.steps_back = self.steps_back.saturating_sub(budget.spent() - spent);
+            }
+            self.unproven |= placer.unproven;
+            decided?;
+        }
+        self.place_others(placer, overlay, budget);
+        Ok(())
+    }
+
+    /// Tells whether the members that have a place are enough.
+    fn suffices(&self) -> bool {
+        self.view.suffices(&self.numbers(|_| false))
+    }
+
+    /// Counts, for each unit, members that have a place and undecided ones that `also` names.
+    fn numbers(&self, also: impl Fn(usize) -> bool) -> Vec<u32> {
+        let mut numbers = self.view.count(|member| member.placed);
+        let decided = self.frames.iter().filter(|frame| frame.spot.is_some());
+        let others = (0..self.order.len()).filter(|at| also(*at)).map(|at| self.order[at]);
+        for member in decided.map(|frame| frame.member).chain(others) {
+            let units = &self.view.members[member].units;
+            units.iter().for_each(|unit| numbers[*unit] += 1);
+        }
+        numbers
+    }
+
+    /// Decides about one member: places it, does without it, or goes back.
+    fn decide(
+        &mut self,
+        member: usize,
+        mut trial: Trial,
+        placer: &mut Placer<'_>,
+        overlay: &mut Overlay<'_>,
+        budget: &mut Budget,
+    ) -> Result<(), Stopped> {
+        let uid = self.uid(member).clone();
+        let Some(pod) = overlay.cluster().pod(&uid).map(|record| record.pod.clone()) else {
+            return Err(Stopped::At(uid, Unplaced::Error(Text::from("the pod is gone"))));
+        };
+        match self.place(&pod, &mut trial, placer, overlay, budget) {
+            Ok(placed) => {
+                self.push(member, trial, placed);
+                Ok(())
+            }
+            Err(Unplaced::Unfit(unfit)) => {
+                self.dead_end(&pod, member, trial, Unplaced::Unfit(unfit), placer, overlay)
+            }
+            Err(unplaced) => {
+                self.trial = Some(trial);
+                Err(Stopped::At(uid, unplaced))
+            }
+        }
+    }
+
+    /// Places the pod where it was not tried; on nodes that have refused it only if no other does.
+    fn place(
+        &self,
+        pod: &Pod,
+        trial: &mut Trial,
+        placer: &mut Placer<'_>,
+        overlay: &mut Overlay<'_>,
+        budget: &mut Budget,
+    ) -> Result<Placed, Unplaced> {
+        let Some(refused) = self.refused.get(&pod.uid) else {
+            return placer.place_next(overlay, pod, trial.after, &mut trial.tried, budget);
+        };
+        let mut tried = trial.tried.clone();
+        refused.iter().for_each(|node| tried.insert(node));
+        let placed = placer.place_next(overlay, pod, trial.after, &mut tried, budget);
+        if !matches!(placed, Err(Unplaced::Unfit(_))) {
+            return placed;
+        }
+        if let Some((node, _)) = trial.after.take() {
+            trial.tried.insert(node);
+        }
+        placer.place_next(overlay, pod, None, &mut trial.tried, budget)
+    }
+
+    fn push(&mut self, member: usize, trial: Trial, placed: Placed) {
+        self.before.entry(placed.node).or_insert(placed.before);
+        let Trial { tried, conflicts, .. } = trial;
+        self.frames.push(Frame { member, spot: Some(placed), tried, conflicts });
+    }
+
+    /// No node is left for a member.
+    fn dead_end(
+        &mut self,
+        pod: &Pod,
+        member: usize,
+        trial: Trial,
+        unplaced: Unplaced,
+        placer: &mut Placer<'_>,
+        overlay: &mut Overlay<'_>,
+    ) -> Result<(), Stopped> {
+        self.note_furthest(pod, unplaced, placer.last_class().0);
+        let mut conflicts = trial.conflicts;
+        conflicts.extend(self.culprits(pod, placer, overlay));
+        if self.can_do_without(member) {
+            let frame = Frame { member, spot: None, tried: trial.tried, conflicts };
+            self.frames.push(frame);
+            return Ok(());
+        }
+        self.go_back(conflicts, overlay)
+    }
+
+    /// Tells whether the group may still get what it needs though the next member has no place.
+    fn can_do_without(&self, member: usize) -> bool {
+        let next = self.frames.len();
+        debug_assert_eq!(self.order.get(next), Some(&member));
+        self.view.suffices(&self.numbers(|at| at > next))
+    }
+
+    /// Every member is decided, and they are not enough.
+    fn exhausted(&mut self, overlay: &mut Overlay<'_>) -> Stopped {
+        match self.go_back(BTreeSet::new(), overlay) {
+            Err(stopped) => stopped,
+            Ok(()) => self.infeasible(overlay.cluster()),
+        }
+    }
+
+    /// Goes back to the last decision that could open something.
+    fn go_back(
+        &mut self,
+        mut conflicts: BTreeSet<usize>,
+        overlay: &mut Overlay<'_>,
+    ) -> Result<(), Stopped> {
+        // Those that the group does without have used up what it could do without.
+        for frame in self.frames.iter().filter(|frame| frame.spot.is_none()) {
+            conflicts.extend(&frame.conflicts);
+        }
+        self.gone_back = true;
+        loop {
+            if self.steps_back == 0 {
+                return Err(self.out_of_steps(overlay.cluster()));
+            }
+            let Some(last) = conflicts.pop_last() else {
+                return Err(self.infeasible(overlay.cluster()));
+            };
+            let Some(frame) = self.cut(last, overlay) else {
+                return Err(self.infeasible(overlay.cluster()));
+            };
+            conflicts.extend(frame.conflicts);
+            if let Some(spot) = frame.spot {
+                let after = Some((spot.node, spot.nth));
+                self.trial = Some(Trial { tried: frame.tried, after, conflicts });
+                return Ok(());
+            }
+        }
+    }
+
+    /// Takes back the decisions from `from` on, and returns that one.
+    fn cut(&mut self, from: usize, overlay: &mut Overlay<'_>) -> Option<Frame> {
+        let cut = self.frames.split_off(from.min(self.frames.len()));
+        if let Some(first) = cut.iter().find_map(|frame| frame.spot.as_ref()) {
+            overlay.rollback(first.mark);
+        }
+        cut.into_iter().next()
+    }
+
+    fn note_furthest(&mut self, pod: &Pod, unplaced: Unplaced, class: u32) {
+        let spots = || self.frames.iter().filter_map(|frame| frame.spot.as_ref());
+        let placed = spots().count();
+        if self.furthest.as_ref().is_some_and(|furthest| furthest.placed >= placed) {
+            return;
+        }
+        let alike = || spots().filter(|spot| spot.class == class);
+        let nodes = numbers::distinct(alike().map(|spot| spot.node));
+        let (uid, pod, alike) = (pod.uid.clone(), pod.clone(), alike().count());
+        self.furthest = Some(Furthest { placed, uid, pod, alike, nodes, unplaced });
+    }
+
+    fn infeasible(&mut self, cluster: &Cluster) -> Stopped {
+        let (uid, unplaced) = self.told(cluster);
+        match self.unproven {
+            true => Stopped::OutOfSteps(uid, unplaced),
+            false => Stopped::Infeasible(uid, unplaced),
+        }
+    }
+
+    fn out_of_steps(&mut self, cluster: &Cluster) -> Stopped {
+        let (uid, unplaced) = self.told(cluster);
+        Stopped::OutOfSteps(uid, unplaced)
+    }
+
+    fn told(&mut self, cluster: &Cluster) -> (PodUid, Unplaced) {
+        match self.furthest.take() {
+            Some(furthest) => self.with_numbers(furthest, cluster),
+            None => {
+                let uid = self.order.first().map(|member| self.uid(*member).clone());
+                let text = Text::from("the group has not enough members that can be placed");
+                (uid.unwrap_or_default(), Unplaced::Error(text))
+            }
+        }
+    }
+
+    /// Takes the decisions of earlier polls up on a new overlay. Where something has changed since,
+    /// the filters are asked again; from the first that no longer fits on, all is decided anew.
+    fn take_up(&mut self, placer: &mut Placer<'_>, overlay: &mut Overlay<'_>, budget: &mut Budget) {
+        let moved = self.moved(overlay);
+        let frames = std::mem::take(&mut self.frames);
+        for mut frame in frames {
+            budget.spend(1);
+            if let Some(spot) = &mut frame.spot {
+                let check = moved
+                    .as_ref()
+                    .is_some_and(|nodes| !spot.independent || nodes.contains(&spot.node));
+                if !placer.place_as_before(overlay, self.uid(frame.member), spot, check) {
+                    // What was tried after it was tried beside it.
+                    self.trial = None;
+                    return;
+                }
+            }
+            self.frames.push(frame);
+        }
+    }
+
+    /// Returns the nodes used that have changed since the search was last at work; `None` if nothing
+    /// has happened at all.
+    fn moved(&mut self, overlay: &Overlay<'_>) -> Option<BTreeSet<NodeIdx>> {
+        let cluster = overlay.cluster();
+        if std::mem::replace(&mut self.folded, cluster.folded()) == cluster.folded() {
+            return None;
+        }
+        let mut moved = BTreeSet::new();
+        for (node, before) in &mut self.before {
+            let now = cluster.nodes().slot(*node).version;
+            if std::mem::replace(before, now) != now {
+                moved.insert(*node);
+            }
+        }
+        Some(moved)
+    }
+}

@@ -1,0 +1,57 @@
+//! Which earlier decisions stand in a member's way.
+//!
+//! Only decisions about a node that would fit without the group's own members can: moving any other
+//! opens nothing. Among those, members of the same class stay out: if two such members change
+//! places, nothing has changed. Both hold where filters look at a node and what is on it; where a
+//! member has claims, or a filter looks at more, every decision may be in the way.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::engine::judge::verdict_on;
+use crate::engine::placing::Placer;
+use crate::framework::Cycle;
+use crate::snapshot::{NodeIdx, Overlay};
+use crate::types::Pod;
+
+use super::Gang;
+
+impl Gang {
+    /// Returns the decisions that, changed, may give `pod` a place. The pod was the last that the
+    /// placer has looked at. Cost: a verdict for each node that has members.
+    pub(super) fn culprits(
+        &self,
+        pod: &Pod,
+        placer: &Placer<'_>,
+        overlay: &mut Overlay<'_>,
+    ) -> BTreeSet<usize> {
+        let (class, independent) = placer.last_class();
+        let mut on_node: BTreeMap<NodeIdx, Vec<usize>> = BTreeMap::new();
+        for (at, frame) in self.frames.iter().enumerate() {
+            if let Some(spot) = &frame.spot {
+                on_node.entry(spot.node).or_default().push(at);
+            }
+        }
+        if !independent {
+            return on_node.into_values().flatten().collect();
+        }
+        let mut culprits = BTreeSet::new();
+        for (node, frames) in on_node {
+            let class_of = |at: &usize| self.frames[*at].spot.as_ref().map(|spot| spot.class);
+            let others: Vec<usize> =
+                frames.iter().copied().filter(|at| class_of(at) != Some(class)).collect();
+            if others.is_empty() {
+                continue;
+            }
+            let mark = overlay.checkpoint();
+            for at in &frames {
+                overlay.evict(self.uid(self.frames[*at].member));
+            }
+            let cycle = Cycle { pod, cluster: overlay.cluster() };
+            if verdict_on(placer.profile, cycle, node).fits() {
+                culprits.extend(others);
+            }
+            overlay.rollback(mark);
+        }
+        culprits
+    }
+}

@@ -1,0 +1,114 @@
+//! Why a group has no placement, in numbers: how many places it needs, and how many there are.
+
+use std::collections::BTreeSet;
+
+use crate::engine::placing::Unplaced;
+use crate::snapshot::{Cluster, NodeIdx};
+use crate::types::resources::{CPU, EPHEMERAL_STORAGE, MEMORY};
+use crate::types::{Pod, PodUid, Text};
+
+use super::{Furthest, Gang};
+
+impl Gang {
+    /// Puts the group's numbers behind what is said of the member that found no place.
+    pub(super) fn with_numbers(&self, furthest: Furthest, cluster: &Cluster) -> (PodUid, Unplaced) {
+        let Furthest { uid, mut unplaced, pod, alike, nodes, .. } = furthest;
+        if let Unplaced::Unfit(unfit) = &mut unplaced {
+            let wanted = self.alike(&pod);
+            unfit.error.numbers.insert(0, numbers(&pod, wanted, alike, nodes));
+            unfit.error.numbers.extend(never_fits(cluster, &pod, wanted));
+        }
+        (uid, unplaced)
+    }
+
+    /// Number of members that ask for the same.
+    fn alike(&self, pod: &Pod) -> usize {
+        self.asks.get(&pod.spec).copied().unwrap_or(1)
+    }
+}
+
+/// `placed` of `wanted` such pods have a place, on so many nodes.
+fn numbers(pod: &Pod, wanted: usize, placed: usize, nodes: usize) -> Text {
+    let what = asked(pod);
+    let text = if wanted > 1 && placed == nodes {
+        let exist = if placed == 1 { "exists" } else { "exist" };
+        format!("the group needs {wanted} nodes with {what} free; {placed} {exist}")
+    } else if wanted > 1 {
+        format!(
+            "the group needs room for {wanted} pods with {what} each; there is room for {placed}"
+        )
+    } else {
+        format!("the group needs a node with {what} free beside its other members; none exists")
+    };
+    text.into()
+}
+
+/// Returns what a pod asks for, the scarce first: extended resources and claims, else cpu and memory.
+fn asked(pod: &Pod) -> String {
+    let amounts = || pod.usage.real.iter().filter(|(_, amount)| *amount > 0);
+    let native = |name: &str| matches!(name, CPU | MEMORY | EPHEMERAL_STORAGE);
+    let mut parts: Vec<String> = amounts()
+        .filter(|(name, _)| !native(name))
+        .map(|(name, amount)| format!("{amount} {name}"))
+        .collect();
+    match pod.spec.claims.len() {
+        0 => {}
+        1 => parts.push("the devices of its claim".to_owned()),
+        n => parts.push(format!("the devices of its {n} claims")),
+    }
+    if parts.is_empty() {
+        parts.extend(amounts().filter_map(|(name, amount)| match name {
+            CPU if amount % 1000 == 0 => Some(format!("{} cpu", amount / 1000)),
+            CPU => Some(format!("{amount}m cpu")),
+            MEMORY => Some(format!("{} of memory", bytes(amount))),
+            _ => None,
+        }));
+    }
+    if parts.is_empty() { "a free slot".to_owned() } else { parts.join(" and ") }
+}
+
+fn bytes(amount: i64) -> String {
+    const UNITS: [(&str, i64); 4] =
+        [("Ti", 1 << 40), ("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10)];
+    let exact = UNITS.iter().find(|(_, size)| amount >= *size && amount % size == 0);
+    match exact {
+        Some((unit, size)) => format!("{}{unit}", amount / size),
+        None => amount.to_string(),
+    }
+}
+
+/// Says that the nodes, were they empty, could not hold so many such pods; `None` if they could, as
+/// far as amounts tell. Cost: O(nodes · resources).
+fn never_fits(cluster: &Cluster, pod: &Pod, wanted: usize) -> Option<Text> {
+    let nodes = cluster.nodes();
+    let amounts: Vec<_> = pod.usage.real.iter().filter(|(_, amount)| *amount > 0).collect();
+    let on_node = |at: NodeIdx| {
+        let pods_max = nodes.node(at).map_or(0, |node| node.pods_max).max(0);
+        let of = |(name, amount): &(&str, i64)| {
+            nodes.known_resource(name).map_or(0, |id| nodes.allocatable(id, at) / amount)
+        };
+        amounts.iter().map(of).fold(pods_max, i64::min).max(0) as usize
+    };
+    let all: usize = nodes.iter().map(|(at, _)| on_node(at)).sum();
+    (all < wanted).then(|| {
+        let text = format!("it can never fit: the nodes hold {all} such pods when they are empty");
+        Text::from(text)
+    })
+}
+
+/// Number of different nodes among these.
+pub(super) fn distinct(nodes: impl Iterator<Item = NodeIdx>) -> usize {
+    nodes.collect::<BTreeSet<NodeIdx>>().len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_are_told_as_users_write_them() {
+        assert_eq!(bytes(8 << 30), "8Gi");
+        assert_eq!(bytes(1536 << 20), "1536Mi");
+        assert_eq!(bytes(1_000_000), "1000000");
+    }
+}

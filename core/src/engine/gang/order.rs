@@ -1,0 +1,81 @@
+//! In which order the members of a group are placed: those with the fewest nodes first.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use crate::engine::budget::Budget;
+use crate::engine::placing::{Placer, Unplaced};
+use crate::framework::rng::Rng;
+use crate::snapshot::Overlay;
+use crate::types::Pod;
+
+use super::{Gang, Stopped};
+
+impl Gang {
+    /// Puts the members in order: by the number of nodes that fit, then larger ones first, then by
+    /// age. A retry after the steps ran out takes another order, by seed, group and attempt.
+    pub(super) fn put_in_order(
+        &mut self,
+        placer: &mut Placer<'_>,
+        overlay: &mut Overlay<'_>,
+        budget: &mut Budget,
+    ) -> Result<(), Stopped> {
+        let mut fit_of_class: BTreeMap<u32, usize> = BTreeMap::new();
+        let mut keys = Vec::with_capacity(self.order.len());
+        self.asks.clear();
+        for member in &self.order {
+            let uid = &self.view.members[*member].uid;
+            let Some(pod) = overlay.cluster().pod(uid).map(|record| record.pod.clone()) else {
+                continue;
+            };
+            *self.asks.entry(pod.spec.clone()).or_default() += 1;
+            let stopped = |unplaced| Stopped::At(uid.clone(), unplaced);
+            let class = placer.class_of(overlay, &pod, budget).map_err(stopped)?;
+            let fit = match fit_of_class.get(&class) {
+                Some(fit) => *fit,
+                None => {
+                    let fit = match placer.count_fit(overlay, &pod, budget) {
+                        Ok(fit) => fit,
+                        Err(Unplaced::Unfit(_)) => 0,
+                        Err(unplaced) => return Err(stopped(unplaced)),
+                    };
+                    fit_of_class.insert(class, fit);
+                    fit
+                }
+            };
+            keys.push(((fit, Reverse(size(&pod)), class), *member));
+        }
+        // Stable: by age within a class. Classes stay together, so that a table is used in one go.
+        keys.sort_by_key(|(key, _)| *key);
+        self.order = keys.into_iter().map(|(_, member)| member).collect();
+        self.shuffle(placer);
+        self.ordered = true;
+        Ok(())
+    }
+
+    fn shuffle(&mut self, placer: &Placer<'_>) {
+        if !self.shuffled {
+            return;
+        }
+        let key = self.view.key.to_string();
+        let mut rng = Rng::stream(placer.seed(), "gang", &key, u64::from(placer.attempt));
+        for at in (1..self.order.len()).rev() {
+            self.order.swap(at, rng.below(at as u64 + 1) as usize);
+        }
+    }
+}
+
+/// A measure of how much a pod takes: the sum of its amounts, each by its logarithm, so that units
+/// matter little, and extended resources first.
+fn size(pod: &Pod) -> (u32, u32) {
+    let (mut extended, mut native) = (0, 0);
+    for (name, amount) in pod.usage.real.iter() {
+        let bits = u64::BITS - amount.max(0).unsigned_abs().leading_zeros();
+        match name.contains('/') {
+            true => extended += bits * 16 + amount.clamp(0, 15) as u32,
+            false => native += bits,
+        }
+    }
+    let claims = pod.spec.claims.len() as u32 + pod.spec.extended.len() as u32;
+    (extended + claims, native)
+}

@@ -1,0 +1,97 @@
+//! Telling the members of a group what it waits for.
+//!
+//! The condition is first written when the group has waited for [`PATIENCE`], then when what is
+//! missing changes, to at most [`A_SECOND`] members of a group a second, until every member has it
+//! (KEP-5501 for the reason). The running count stands on the group's object.
+
+use crate::queue::EntryId;
+use crate::snapshot::Lack;
+use crate::types::group::GroupPhase;
+use crate::types::{Condition, GroupKey, PodUid, Span, Text, Timestamp};
+
+use super::Engine;
+use super::folding::{ClosedGate, NOT_READY};
+
+/// Groups that are complete by then tell nothing.
+pub(super) const PATIENCE: Span = Span::from_secs(5);
+/// So many members of a group are told in one second.
+const A_SECOND: u32 = 16;
+
+/// What the members of a group are told of what is missing.
+#[derive(Debug)]
+pub(super) struct Gathering {
+    likeness: Text,
+    /// When the group began to wait.
+    since: Timestamp,
+    /// The second in which the next member is told, and how many are told in it already.
+    next: Timestamp,
+    in_it: u32,
+}
+
+impl Gathering {
+    fn slot(&mut self, now: Timestamp) -> Timestamp {
+        let earliest = now.max(self.since + PATIENCE);
+        if self.next < earliest {
+            (self.next, self.in_it) = (earliest, 0);
+        }
+        if self.in_it == A_SECOND {
+            (self.next, self.in_it) = (self.next + Span::from_secs(1), 0);
+        }
+        self.in_it += 1;
+        self.next
+    }
+}
+
+impl Engine {
+    /// Tells what a group lacks: to all members if that is new, else to the one that came.
+    pub(super) fn tell_lack(
+        &mut self,
+        id: EntryId,
+        gate: &ClosedGate,
+        lack: &Lack,
+        newcomer: Option<&PodUid>,
+    ) {
+        let Some(entry) = self.queue.entry(id) else { return };
+        let Some(key) = entry.group.clone() else { return };
+        let likeness = lack.likeness();
+        let gathering = &mut self.memories.entry(&key).gathering;
+        let known = gathering.as_ref().is_some_and(|known| known.likeness == likeness);
+        if !known {
+            let since = gathering.as_ref().map_or(self.now, |known| known.since);
+            *gathering =
+                Some(Gathering { likeness: likeness.clone(), since, next: since, in_it: 0 });
+        }
+        let members: Vec<PodUid> = match newcomer {
+            Some(uid) if known => vec![uid.clone()],
+            None if known => Vec::new(),
+            _ => entry.members.clone(),
+        };
+        for uid in members {
+            let Some(gathering) = self.memories.entry(&key).gathering.as_mut() else { return };
+            let at = gathering.slot(self.now);
+            let condition =
+                Condition { reason: Text::from(NOT_READY), message: gate.message.clone() };
+            self.tell_of_group(&uid, condition, likeness.clone(), at);
+        }
+        let since = self.gathering_since(&key);
+        self.tell_group(&key, GroupPhase::Waiting, &gate.message, since + PATIENCE);
+    }
+
+    fn gathering_since(&self, key: &GroupKey) -> Timestamp {
+        let gathering = self.memories.get(key).and_then(|memory| memory.gathering.as_ref());
+        gathering.map_or(self.now, |gathering| gathering.since)
+    }
+
+    /// The group has what it needs: what has not been told is not told any more.
+    pub(super) fn gathered(&mut self, id: EntryId) {
+        let Some(entry) = self.queue.entry(id) else { return };
+        let Some(key) = &entry.group else { return };
+        let Some(memory) = self.memories.get_mut(key) else { return };
+        if memory.gathering.take().is_none() {
+            return;
+        }
+        for uid in entry.members.clone() {
+            self.tells.drop_untold(&uid, NOT_READY);
+        }
+    }
+}

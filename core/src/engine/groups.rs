@@ -1,0 +1,310 @@
+//! Groups on their way to a place: which pods make an entry, what holds it, and what is remembered
+//! of a group between its attempts.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::framework::{GroupRules, NodeSet};
+use crate::queue::{Entry, EntryId, Station};
+use crate::snapshot::groups::view::Member;
+use crate::snapshot::{GroupChange, GroupView, Lack, Membership};
+use crate::types::{GroupKey, PlanNote, Pod, PodUid, Text};
+
+use super::Engine;
+use super::attempt::Search;
+use super::folding::ClosedGate;
+use super::gang::{Gang, Stopped};
+use super::gathering::Gathering;
+use super::placing::{Unplaced, may_be_placed};
+use super::timing::Timing;
+
+/// A search's steps are doubled at most so often.
+const DOUBLINGS_MAX: u32 = 6;
+
+/// What is remembered of groups, by key.
+#[derive(Debug, Default)]
+pub(super) struct Memories {
+    of: BTreeMap<GroupKey, Memory>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Memory {
+    /// What members were told of what is missing.
+    pub(super) gathering: Option<Gathering>,
+    /// Attempts in a row that ran out of steps.
+    doublings: u32,
+    /// Nodes where a member's bind was refused.
+    refused: BTreeMap<PodUid, BTreeSet<Text>>,
+    /// A bind of a member was refused at some time: the next ones are tried first.
+    pub(super) was_refused: bool,
+}
+
+impl Memories {
+    pub(super) fn get(&self, key: &GroupKey) -> Option<&Memory> {
+        self.of.get(key)
+    }
+
+    pub(super) fn get_mut(&mut self, key: &GroupKey) -> Option<&mut Memory> {
+        self.of.get_mut(key)
+    }
+
+    pub(super) fn entry(&mut self, key: &GroupKey) -> &mut Memory {
+        self.of.entry(key.clone()).or_default()
+    }
+
+    fn forget(&mut self, key: &GroupKey) {
+        self.of.remove(key);
+    }
+}
+
+/// Which of an entry's members are to be placed, and the group as it is.
+pub(super) struct Ready {
+    pub(super) view: GroupView,
+    /// Indices into the view's members.
+    pub(super) open: Vec<usize>,
+}
+
+impl Engine {
+    /// Returns what the profile of an entry says of groups.
+    pub(super) fn rules_of(&self, entry: &Entry) -> Option<&GroupRules> {
+        self.profiles.get(entry.profile)?.groups.as_ref()
+    }
+
+    /// Puts a pod that waits for a place into the entry of its group, or one of its own. Returns the
+    /// entry, and whether it is new.
+    pub(super) fn enter_queue(&mut self, pod: &Pod, profile: usize) -> (EntryId, bool) {
+        let Membership::In(key) = self.cluster.groups().membership(pod) else {
+            return (self.queue.create(pod.uid.clone(), profile, pod.priority), true);
+        };
+        if let Some(id) = self.queue.group(&key) {
+            self.queue.join(id, pod.uid.clone());
+            return (id, false);
+        }
+        let id = self.queue.create(pod.uid.clone(), profile, pod.priority);
+        self.queue.name_group(id, &key);
+        (id, true)
+    }
+
+    /// Returns what holds an entry as a group, or for what its pod says of groups.
+    pub(super) fn group_gate(&self, entry: &Entry, timing: Timing<'_>) -> Option<ClosedGate> {
+        let plugin = self.rules_of(entry)?.plugin;
+        let Some(key) = &entry.group else {
+            let pod = &self.cluster.pod(entry.members.first()?)?.pod;
+            let Membership::Refused(message) = self.cluster.groups().membership(pod) else {
+                return None;
+            };
+            return Some(ClosedGate { plugin, message, told: true, lack: None });
+        };
+        let lack = match self.ready(key, entry, timing) {
+            Ok(_) => return None,
+            Err(Held::Gate(gate)) => return Some(gate),
+            Err(Held::Lack(lack)) => lack,
+        };
+        let message = Text::from(lack.to_string());
+        Some(ClosedGate { plugin, message, told: true, lack: Some(lack) })
+    }
+
+    /// Returns the members of an entry that may be placed now, if with those that have a place they
+    /// are enough.
+    fn ready(&self, key: &GroupKey, entry: &Entry, timing: Timing<'_>) -> Result<Ready, Held> {
+        let view = self.cluster.group_view(key).map_err(Held::Lack)?;
+        let waits = |member: &Member| {
+            !member.placed && self.queue.entry_of(&member.uid).is_some_and(|e| e.id == entry.id)
+        };
+        let counted = |member: &Member| member.placed || waits(member);
+        if let Some(lack) = view.lacks(&view.count(counted)) {
+            return Err(Held::Lack(lack));
+        }
+        // Members that are held for themselves are left out; the rest may do.
+        let mut closed = None;
+        let mut numbers = view.count(|member| member.placed);
+        let mut open = Vec::new();
+        for (at, member) in view.members.iter().enumerate() {
+            if !waits(member) || !may_be_placed(&self.cluster, &member.uid) {
+                continue;
+            }
+            match self.own_gate(&member.uid, entry.profile, timing) {
+                Some(gate) => {
+                    closed.get_or_insert(gate);
+                }
+                None => {
+                    open.push(at);
+                    member.units.iter().for_each(|unit| numbers[*unit] += 1);
+                }
+            }
+        }
+        match (view.suffices(&numbers), closed) {
+            (true, _) if !open.is_empty() => Ok(Ready { view, open }),
+            (_, Some(gate)) => Err(Held::Gate(gate)),
+            (true, None) => Ok(Ready { view, open }),
+            (false, None) => match view.lacks(&numbers) {
+                Some(lack) => Err(Held::Lack(lack)),
+                None => Ok(Ready { view, open }),
+            },
+        }
+    }
+
+    /// Begins the search of a group, or takes up the one under way if the group is as it was.
+    ///
+    /// # Errors
+    /// The group is not what it was when it was let in.
+    pub(super) fn begin_gang(
+        &self,
+        search: &mut Search,
+        entry: &Entry,
+        timing: Timing<'_>,
+    ) -> Result<(), Stopped> {
+        let Some(key) = &entry.group else { return Ok(()) };
+        let leader = || entry.members.first().cloned().unwrap_or_default();
+        let ready = self.ready(key, entry, timing).map_err(|held| {
+            let text = match held {
+                Held::Lack(lack) => lack.to_string().into(),
+                Held::Gate(gate) => gate.message,
+            };
+            Stopped::At(leader(), Unplaced::Error(text))
+        })?;
+        if search.gang.as_ref().is_some_and(|gang| gang.is_about(&ready.view)) {
+            return Ok(());
+        }
+        let memory = self.memories.get(key);
+        let doublings = memory.map_or(0, |memory| memory.doublings);
+        let nodes = self.cluster.nodes();
+        let set = |names: &BTreeSet<Text>| -> NodeSet {
+            names.iter().filter_map(|name| nodes.index(name)).collect()
+        };
+        let refused = memory.map(|memory| &memory.refused).into_iter().flatten();
+        let refused = refused.map(|(uid, names)| (uid.clone(), set(names))).collect();
+        let Ready { view, open } = ready;
+        search.gang = Some(Box::new(Gang::new(view, open, refused, doublings)));
+        Ok(())
+    }
+
+    /// Gives the next attempt twice the steps. False if that has been done often enough.
+    pub(super) fn more_steps(&mut self, id: EntryId) -> bool {
+        let Some(key) = self.queue.entry(id).and_then(|entry| entry.group.clone()) else {
+            return false;
+        };
+        let memory = self.memories.entry(&key);
+        memory.doublings = (memory.doublings + 1).min(DOUBLINGS_MAX);
+        memory.doublings < DOUBLINGS_MAX
+    }
+
+    /// The group's search has ended with an answer: the next one has its usual steps.
+    pub(super) fn usual_steps(&mut self, id: EntryId) {
+        let key = self.queue.entry(id).and_then(|entry| entry.group.as_ref());
+        if let Some(memory) = key.and_then(|key| self.memories.get_mut(key)) {
+            memory.doublings = 0;
+            memory.refused.clear();
+        }
+    }
+
+    /// The server refused to bind a member to a node.
+    pub(super) fn note_refused(&mut self, uid: &PodUid, node: &Text) {
+        let Some(record) = self.cluster.pod(uid) else { return };
+        let Membership::In(key) = self.cluster.groups().membership(&record.pod) else { return };
+        let memory = self.memories.entry(&key);
+        memory.was_refused = true;
+        memory.refused.entry(uid.clone()).or_default().insert(node.clone());
+    }
+
+    /// Returns the note that goes with each bind of a commit of so many members.
+    pub(super) fn commit_note(&self, entry: &Entry, members: usize) -> Option<PlanNote> {
+        let key = entry.group.as_ref()?;
+        let object = self.cluster.groups().object(key).map(|object| object.uid.clone());
+        let unnamed = || format!("{}/{}/{}", key.dialect.name, key.namespace, key.name).into();
+        let group = object.filter(|uid| !uid.is_empty()).unwrap_or_else(unnamed);
+        Some(PlanNote { group, attempt: entry.attempts, members: members as u32 })
+    }
+
+    /// What is known of groups has changed.
+    pub(super) fn follow_groups(&mut self, change: &GroupChange) {
+        let keys: BTreeSet<GroupKey> = match change {
+            GroupChange::Group { key } => BTreeSet::from([key.clone()]),
+            GroupChange::Dialect { .. } => return self.rehome_all(),
+        };
+        for key in keys {
+            self.rehome_members(&key);
+        }
+    }
+
+    /// Members of a group, or of the groups in it, may belong to another entry now, and the entry's
+    /// gates may be open.
+    fn rehome_members(&mut self, key: &GroupKey) {
+        let mut uids: Vec<PodUid> = self.cluster.groups().members(key).cloned().collect();
+        for child in self.cluster.groups().children(key) {
+            uids.extend(self.cluster.groups().members(child).cloned());
+        }
+        let mut touched = BTreeSet::new();
+        for uid in &uids {
+            self.rehome(uid);
+            touched.extend(self.queue.entry_of(uid).map(|entry| entry.id));
+        }
+        for id in touched {
+            self.look_again(id);
+        }
+        self.watch_group(key);
+    }
+
+    fn rehome_all(&mut self) {
+        let said = |uid: &&PodUid| {
+            self.cluster.pod(uid).is_some_and(|record| !record.pod.group_hints().is_empty())
+        };
+        let members = self.queue.entries().flat_map(|entry| &entry.members);
+        let uids: Vec<PodUid> = members.filter(said).cloned().collect();
+        for uid in &uids {
+            self.rehome(uid);
+        }
+        let ids: BTreeSet<EntryId> =
+            uids.iter().filter_map(|uid| self.queue.entry_of(uid)).map(|e| e.id).collect();
+        for id in ids {
+            self.look_again(id);
+        }
+    }
+
+    /// Moves a waiting pod to the entry that it belongs to now.
+    pub(super) fn rehome(&mut self, uid: &PodUid) {
+        let Some(entry) = self.queue.entry_of(uid) else { return };
+        let Some(record) = self.cluster.pod(uid) else { return };
+        let key = self.cluster.groups().membership(&record.pod).key();
+        if entry.group == key || self.planned(uid) {
+            return;
+        }
+        let (id, profile, pod) = (entry.id, entry.profile, record.pod.clone());
+        if !self.queue.remove_pod(uid) {
+            self.classify(id);
+            self.look_again(id);
+        }
+        self.drop_searches();
+        let (id, new) = self.enter_queue(&pod, profile);
+        self.classify(id);
+        if new {
+            self.admit(id, None);
+        }
+    }
+
+    /// Asks the gates of an entry again whose group has changed: also one that was found
+    /// unschedulable may fit now.
+    fn look_again(&mut self, id: EntryId) {
+        let Some(entry) = self.queue.entry(id) else { return };
+        match entry.station {
+            Station::Gated { .. } | Station::Unschedulable => self.admit(id, None),
+            Station::InFlight => self.advance_plans(),
+            Station::Active | Station::Backoff | Station::ErrorBackoff => {}
+        }
+    }
+
+    /// Nobody names the group any more: nothing of it is remembered.
+    pub(super) fn forget_group(&mut self, pod: &Pod) {
+        for hint in pod.group_hints() {
+            let key = hint.key(&pod.namespace);
+            if self.cluster.groups().n_members(&key) == 0 {
+                self.memories.forget(&key);
+            }
+        }
+    }
+}
+
+/// Why an entry is held.
+enum Held {
+    Lack(Lack),
+    Gate(ClosedGate),
+}

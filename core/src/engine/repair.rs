@@ -1,0 +1,381 @@
+//! Groups that are bound in part: completed, or taken back; groups that have started: what they have
+//! lost is told, and kept for them.
+//!
+//! All of it is read from objects, so a successor goes on where its predecessor died: who is bound,
+//! which commit each belongs to ([`crate::types::group::PlanNote`]), since when it runs.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::framework::{GroupRules, Op};
+use crate::snapshot::{Change, GroupView, Hold, Membership, NodeIdx, Place};
+use crate::types::group::GroupPhase;
+use crate::types::pod::Phase;
+use crate::types::{GroupKey, PlanNote, Pod, PodRef, PodUid, Span, Text, Timestamp};
+
+use crate::queue::Station;
+
+use super::decision::{Decision, Notice, Urgency};
+use super::input::WriteResult;
+use super::{Engine, Purpose};
+
+/// A group counts as started once a member has run for so long.
+const STARTED_AFTER: Span = Span::from_secs(60);
+/// A group of n members is looked at again at most every n of these: events of large groups come
+/// in thousands.
+const A_MEMBER: Span = Span(1);
+/// A group that should have been taken back, and could not be, is tried again so much later.
+const AGAIN: Span = Span::from_secs(10);
+
+/// Groups whose members have places.
+#[derive(Debug, Default)]
+pub(super) struct Watched {
+    of: BTreeMap<GroupKey, Standing>,
+    due: BTreeSet<(Timestamp, GroupKey)>,
+}
+
+/// How a group stands.
+#[derive(Debug, Default)]
+struct Standing {
+    looked: Timestamp,
+    due: Option<Timestamp>,
+    /// Since when it is bound in part and has not started.
+    partial_since: Option<Timestamp>,
+    /// It was told that it is below its minimum, with so many members.
+    told_below: Option<u32>,
+    complete: bool,
+    /// Members that have lost their places, with these, since it was last looked at.
+    lost: Vec<(Pod, NodeIdx)>,
+}
+
+impl Watched {
+    pub(super) fn next_wakeup(&self, now: Timestamp) -> Option<(Timestamp, &'static str)> {
+        self.due.first().map(|(at, _)| ((*at).max(now), "a group is looked at"))
+    }
+
+    /// Number of groups that have started and are below their minimum.
+    pub(super) fn below_minimum(&self) -> usize {
+        self.of.values().filter(|standing| standing.told_below.is_some()).count()
+    }
+
+    fn set_due(&mut self, key: &GroupKey, at: Option<Timestamp>) {
+        let standing = self.of.entry(key.clone()).or_default();
+        if let Some(old) = std::mem::replace(&mut standing.due, at) {
+            self.due.remove(&(old, key.clone()));
+        }
+        if let Some(at) = at {
+            self.due.insert((at, key.clone()));
+        }
+    }
+
+    fn forget(&mut self, key: &GroupKey) {
+        if let Some(at) = self.of.remove(key).and_then(|standing| standing.due) {
+            self.due.remove(&(at, key.clone()));
+        }
+    }
+}
+
+/// What the members' objects say.
+struct Facts {
+    /// Members that are bound on the server, and live.
+    bound: BTreeSet<PodUid>,
+    /// A commit of the group is known of which some members are not bound.
+    incomplete: bool,
+    /// Bound members of such commits.
+    of_incomplete: Vec<PodUid>,
+    started: bool,
+    /// When a member that runs will have run long enough.
+    starts: Option<Timestamp>,
+    enough: bool,
+}
+
+impl Engine {
+    /// Something has happened to members of the group: it is looked at soon.
+    pub(super) fn watch_group(&mut self, key: &GroupKey) {
+        let members = self.cluster.groups().n_members(key) as u64;
+        let standing = self.watched.of.entry(key.clone()).or_default();
+        let earliest = standing.looked + Span(A_MEMBER.0 * members);
+        if standing.due.is_none_or(|due| due > earliest.max(self.now)) {
+            self.watched.set_due(key, Some(earliest.max(self.now)));
+        }
+    }
+
+    /// A pod has its place, or changed: its group is looked at.
+    pub(super) fn member_moved(&mut self, uid: &PodUid) {
+        let Some(record) = self.cluster.pod(uid) else { return };
+        if record.pod.group_hints().is_empty() {
+            return;
+        }
+        let Membership::In(key) = self.cluster.groups().membership(&record.pod) else { return };
+        if record.place != Place::Nowhere {
+            self.note_running(uid);
+            self.watch_group(&key);
+        }
+        let waits = self.queue.group(&key).and_then(|id| self.queue.entry(id));
+        if let Some(entry) = waits
+            && matches!(entry.station, Station::Gated { .. })
+        {
+            self.admit(entry.id, None);
+        }
+    }
+
+    /// A pod is gone, or has lost its place.
+    pub(super) fn member_lost(&mut self, change: &Change) {
+        let (old, node) = match change {
+            Change::PodFreed { old, node } => (old, Some(*node)),
+            Change::PodDeleted { old } => (old, None),
+            _ => return,
+        };
+        if old.group_hints().is_empty() {
+            return;
+        }
+        self.seen_running.remove(&old.uid);
+        let membership = self.cluster.groups().membership(old);
+        self.forget_group(old);
+        let Membership::In(key) = membership else { return };
+        self.watch_group(&key);
+        let was_bound = old.node_name.is_some();
+        let ended_well =
+            self.cluster.pod(&old.uid).is_some_and(|record| record.pod.phase == Phase::Succeeded);
+        if let Some(node) = node.filter(|_| was_bound && !ended_well)
+            && let Some(standing) = self.watched.of.get_mut(&key)
+        {
+            standing.lost.push(((**old).clone(), node));
+            // Its place is kept before anybody else looks at it.
+            self.watched.set_due(&key, Some(self.now));
+        }
+    }
+
+    /// Keeps the places of lost members for as many as the group lacks.
+    fn keep_places(&mut self, key: &GroupKey, rules: &GroupRules) {
+        let Some(standing) = self.watched.of.get_mut(key) else { return };
+        let lost = std::mem::take(&mut standing.lost);
+        let Ok(view) = self.cluster.group_view(key) else { return };
+        let placed = view.count(|member| member.placed)[0];
+        let lacks = view.units[0].min_member.saturating_sub(placed) as usize;
+        let until = self.now + rules.hold_for;
+        for (pod, node) in lost {
+            let kept = self.cluster.holds().of(key).count();
+            if rules.hold_for == Span::ZERO || kept >= lacks.max(1) {
+                break;
+            }
+            let hold = Hold { group: key.clone(), pod: Box::new(pod), until };
+            self.cluster.hold(node, hold);
+        }
+        let now = self.now;
+        let mut spare = self.cluster.holds().of(key).count().saturating_sub(lacks.max(1));
+        self.end_holds_where(|_, hold| {
+            let ends = hold.group == *key && (hold.until <= now || spare > 0);
+            spare -= usize::from(ends && spare > 0);
+            ends
+        });
+        let next = self.cluster.holds().of(key).map(|(_, hold)| hold.until).min();
+        if next.is_some() {
+            self.watched.set_due(key, next);
+        }
+    }
+
+    fn end_holds(&mut self, key: &GroupKey) {
+        self.end_holds_where(|_, hold| hold.group == *key);
+    }
+
+    fn end_holds_where(&mut self, ends: impl FnMut(NodeIdx, &Hold) -> bool) {
+        if self.cluster.holds().is_empty() {
+            return;
+        }
+        let changes = self.cluster.end_holds(ends);
+        for change in &changes {
+            self.wake(change);
+        }
+    }
+
+    /// Looks at the groups that are due.
+    pub(super) fn advance_groups(&mut self) {
+        while let Some((at, key)) = self.watched.due.first().cloned() {
+            if at > self.now {
+                return;
+            }
+            self.watched.set_due(&key, None);
+            self.look_at_group(&key);
+        }
+    }
+
+    fn look_at_group(&mut self, key: &GroupKey) {
+        if let Some(standing) = self.watched.of.get_mut(key) {
+            standing.looked = self.now;
+        }
+        let facts = self.cluster.group_view(key).ok().map(|view| self.facts(&view));
+        let Some(facts) = facts.filter(|facts| !facts.bound.is_empty()) else {
+            self.end_holds(key);
+            return self.watched.forget(key);
+        };
+        if facts.enough {
+            return self.group_complete(key);
+        }
+        let entry = self.queue.group(key).and_then(|id| self.queue.entry(id));
+        let under_way = entry.is_some_and(|entry| entry.station == Station::InFlight);
+        let Some(rules) = self.rules_for(key).cloned() else { return };
+        let standing = self.watched.of.entry(key.clone()).or_default();
+        standing.complete = false;
+        if facts.started {
+            standing.partial_since = None;
+            self.keep_places(key, &rules);
+            return self.tell_below(key, &facts);
+        }
+        if under_way || !facts.incomplete {
+            standing.partial_since = None;
+            let next = facts.starts;
+            return self.watched.set_due(key, next);
+        }
+        let since = *standing.partial_since.get_or_insert(self.now);
+        let Some(after) = rules.take_back_after else { return self.tell_below(key, &facts) };
+        if self.now < since + after {
+            return self.watched.set_due(key, Some(since + after));
+        }
+        self.take_back(key, &facts, &rules);
+    }
+
+    fn rules_for(&self, key: &GroupKey) -> Option<&GroupRules> {
+        let of_pod = |uid: &PodUid| {
+            let name = &self.cluster.pod(uid)?.pod.spec.scheduler_name;
+            self.profiles[*self.by_name.get(name)?].groups.as_ref()
+        };
+        let below = self.cluster.groups().children(key);
+        let keys = [key].into_iter().chain(below);
+        keys.flat_map(|key| self.cluster.groups().members(key)).find_map(of_pod)
+    }
+
+    fn facts(&self, view: &GroupView) -> Facts {
+        let mut by_note: BTreeMap<_, Vec<PodUid>> = BTreeMap::new();
+        let (mut bound, mut starts) = (BTreeSet::new(), None::<Timestamp>);
+        for member in &view.members {
+            let Some(record) = self.cluster.pod(&member.uid) else { continue };
+            if !matches!(record.place, Place::Bound(_)) {
+                continue;
+            }
+            bound.insert(member.uid.clone());
+            if let Some(note) = record.pod.plan_note() {
+                by_note.entry(note.clone()).or_default().push(member.uid.clone());
+            }
+            if let Some(at) = running_since(&record.pod, self.seen_running.get(&member.uid)) {
+                let at = at + STARTED_AFTER;
+                starts = Some(starts.map_or(at, |known| known.min(at)));
+            }
+        }
+        let open = |(note, of): &(&PlanNote, &Vec<PodUid>)| (of.len() as u32) < note.members;
+        let of_incomplete: Vec<PodUid> =
+            by_note.iter().filter(open).flat_map(|(_, of)| of.clone()).collect();
+        let numbers = view.count(|member| bound.contains(&member.uid));
+        Facts {
+            incomplete: !of_incomplete.is_empty(),
+            of_incomplete,
+            started: starts.is_some_and(|at| at <= self.now),
+            starts,
+            enough: view.suffices(&numbers),
+            bound,
+        }
+    }
+
+    fn group_complete(&mut self, key: &GroupKey) {
+        let standing = self.watched.of.entry(key.clone()).or_default();
+        let was_complete = std::mem::replace(&mut standing.complete, true);
+        standing.partial_since = None;
+        standing.told_below = None;
+        standing.lost.clear();
+        self.end_holds(key);
+        if !was_complete {
+            let text = Text::from("all members that the group needs are bound");
+            self.tell_group(key, GroupPhase::Scheduled, &text, self.now);
+        }
+    }
+
+    /// A group that runs, or may not be taken back, has too few members.
+    fn tell_below(&mut self, key: &GroupKey, facts: &Facts) {
+        let n_bound = facts.bound.len() as u32;
+        let standing = self.watched.of.entry(key.clone()).or_default();
+        if standing.told_below.replace(n_bound) == Some(n_bound) {
+            return;
+        }
+        let lack = self.cluster.group_view(key).ok().and_then(|view| {
+            let numbers = view.count(|member| facts.bound.contains(&member.uid));
+            view.lacks(&numbers)
+        });
+        let missing = lack.map_or_else(String::new, |lack| format!(": {lack}"));
+        let message = Text::from(format!("pod group {key} is below its minimum{missing}"));
+        let Some(record) = facts.bound.first().and_then(|uid| self.cluster.pod(uid)) else {
+            return;
+        };
+        let notice = Notice::BelowMinimum {
+            group: key.clone(),
+            pod: record.pod.reference(),
+            scheduler_name: record.pod.spec.scheduler_name.clone(),
+            message,
+        };
+        self.out.push_back(Decision::Notice(notice));
+    }
+
+    /// Deletes the members of a commit that did not come to its end, each told why first. Only those
+    /// that somebody makes anew, unless the profile says otherwise.
+    fn take_back(&mut self, key: &GroupKey, facts: &Facts, rules: &GroupRules) {
+        let made_anew = |uid: &&PodUid| {
+            let record = self.cluster.pod(uid);
+            record.is_some_and(|r| r.pod.owner.is_some() || rules.take_back_unowned)
+        };
+        let victims: Vec<PodRef> = facts
+            .of_incomplete
+            .iter()
+            .filter(made_anew)
+            .filter_map(|uid| self.cluster.pod(uid))
+            .map(|record| record.pod.reference())
+            .collect();
+        if victims.is_empty() {
+            return self.tell_below(key, facts);
+        }
+        self.measures.groups_taken_back += 1;
+        let of = self.cluster.groups().members(key).count().max(facts.bound.len());
+        let message = Text::from(format!(
+            "pod group {key} could not be completed: {} of {of} members are bound and it has not started",
+            facts.bound.len()
+        ));
+        for pod in victims {
+            let op = Op::SetDisruption {
+                pod: pod.clone(),
+                reason: Text::from("GangIncomplete"),
+                message: message.clone(),
+            };
+            let purpose = Purpose::TakeBack { key: key.clone(), pod };
+            self.send(op, purpose, Urgency::Plan);
+        }
+        self.watched.set_due(key, Some(self.now + AGAIN));
+    }
+
+    /// The pod was told why it goes: it is deleted, unless the group has been completed meanwhile.
+    pub(super) fn told_why(&mut self, key: &GroupKey, pod: PodRef, result: WriteResult) {
+        if matches!(result, WriteResult::Refused { code: 404, .. }) {
+            return;
+        }
+        let facts = self.cluster.group_view(key).ok().map(|view| self.facts(&view));
+        let still = facts.is_some_and(|facts| {
+            facts.incomplete && !facts.enough && !facts.started && facts.bound.contains(&pod.uid)
+        });
+        if still {
+            self.send_aside(Op::DeletePod { pod }, 1);
+        }
+    }
+
+    /// A member runs, for all that is seen: noted where the object doesn't say since when.
+    pub(super) fn note_running(&mut self, uid: &PodUid) {
+        let Some(record) = self.cluster.pod(uid) else { return };
+        let told = record.pod.gang.as_ref().is_some_and(|gang| gang.running.is_some());
+        if record.pod.phase == Phase::Running && !told && !record.pod.group_hints().is_empty() {
+            self.seen_running.entry(uid.clone()).or_insert(self.now);
+        }
+    }
+}
+
+fn running_since(pod: &Pod, seen: Option<&Timestamp>) -> Option<Timestamp> {
+    let gang = pod.gang.as_ref()?;
+    if pod.phase != Phase::Running {
+        return None;
+    }
+    gang.running.or(seen.copied())
+}
