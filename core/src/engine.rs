@@ -5,8 +5,8 @@
 //! time alone makes a poll worth while. It reads no clock, no random source and no hash order: the
 //! same inputs at the same times give the same decisions.
 //!
-//! Reading order: [`input`], [`decision`]; an attempt: `attempt`, `placing`, `table`, `scores`,
-//! `permits`, `drafting`, `asking`, `room`; a group: `groups`, `gathering`, `gang`, `repair`,
+//! Reading order: [`input`], [`decision`]; an attempt: `attempt`, `found`, `outcomes`, `placing`, `table`, `scores`,
+//! `permits`, `drafting`, `crowded`, `unfit`, `asking`, `room`; a group: `groups`, `gathering`, `gang`, `repair`,
 //! `group_tells`; a plan: `plans`, `checks`, `ending`, `settle`,
 //! `readings`; and `tell`, `timing`.
 
@@ -15,10 +15,12 @@ mod attempt;
 pub mod budget;
 mod checks;
 mod classes;
+mod crowded;
 pub mod decision;
 mod drafting;
 mod ending;
 mod folding;
+mod found;
 mod gang;
 mod gathering;
 mod group_tells;
@@ -29,6 +31,7 @@ mod judge;
 pub mod measures;
 mod message;
 mod only;
+mod outcomes;
 mod permits;
 mod placing;
 mod plans;
@@ -44,6 +47,7 @@ mod setup;
 mod table;
 mod tell;
 mod timing;
+mod unfit;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

@@ -1,14 +1,15 @@
 //! A plan is checked against the ledger before each stage: what it stands on must still be so.
 
 use crate::framework::{Cycle, Profile};
-use crate::snapshot::devices::claims::{ClaimRecord, PodClaimState, claim_of};
+use crate::snapshot::devices::claims::ClaimRecord;
+use crate::snapshot::devices::entries::PodClaimState;
 use crate::snapshot::{Cluster, Overlay, Place};
 use crate::types::{PodUid, Text};
 
 use super::Engine;
+use super::crowded::judged_with_nominated;
 use super::drafting::devices_of;
 use super::judge::verdict_on;
-use super::placing::judged_with_nominated;
 use super::plans::{Failure, Placement, Plan};
 
 impl Engine {
@@ -106,7 +107,7 @@ fn claim_moved_on(cluster: &Cluster, uid: &PodUid) -> Option<String> {
     let devices = cluster.devices();
     let pod = &cluster.pod(uid)?.pod;
     for entry in &pod.spec.claims {
-        let PodClaimState::Claim(key) = claim_of(pod, entry) else { continue };
+        let PodClaimState::Claim(key) = cluster.claim_of(pod, entry) else { continue };
         let allocation = devices.claim(&key).map(ClaimRecord::allocation);
         if !matches!(allocation, Some(Some(_))) {
             return Some(format!("resource claim {key} was deallocated"));

@@ -1,5 +1,6 @@
 //! How plans end: done, or taken back.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::framework::plan::{LedgerCondition, Progress};
@@ -73,9 +74,13 @@ impl Engine {
         let done = undo.iter().rev().filter(|(label, _)| plan.done.contains(label));
         let named = |(label, op): &(Text, Op)| Some((label.clone(), named(op, &plan.names)?));
         let ops: Vec<(Text, Op)> = done.filter_map(named).collect();
+        let unbound = plan.placements.iter().filter(|placement| !placement.bound);
+        let leaving: BTreeSet<PodUid> = unbound.map(|it| it.pod.uid.clone()).collect();
         let mut waits = false;
         for (label, op) in ops {
             match Released::by(&op) {
+                // Members that stay use what the group has.
+                Some(released) if released.in_use(&self.cluster, &leaving) => {}
                 Some(released) => waits |= self.give_claim_back(id, &label, op, released),
                 None => self.send_aside(op, 1),
             }
@@ -152,20 +157,27 @@ pub(super) fn plan_of_writes(entry: crate::queue::EntryId, ops: Vec<Op>) -> Plan
     Plan::new(entry, Vec::new(), vec![StageDraft::Writes(drafts)])
 }
 
-/// Reached when the pod doesn't have the claim any more, nor anybody what was allocated for it.
+/// Reached when this one doesn't have the claim any more, nor anybody what was allocated for it.
 #[derive(Debug)]
 struct Released {
     claim: ClaimRef,
-    pod: PodUid,
+    consumer: Consumer,
     deallocate: bool,
 }
 
 impl Released {
     fn by(op: &Op) -> Option<Released> {
-        let Op::Claim { claim, write: ClaimWrite::Release { pod, deallocate }, .. } = op else {
+        let Op::Claim { claim, write: ClaimWrite::Release { consumer, deallocate }, .. } = op else {
             return None;
         };
-        Some(Released { claim: claim.clone(), pod: pod.clone(), deallocate: *deallocate })
+        let (claim, consumer) = (claim.clone(), consumer.clone());
+        Some(Released { claim, consumer, deallocate: *deallocate })
+    }
+
+    /// Tells whether a pod that isn't `leaving` is on a node with what is to be released.
+    fn in_use(&self, cluster: &Cluster, leaving: &BTreeSet<PodUid>) -> bool {
+        let namespace = &self.claim.key.namespace;
+        cluster.group_runs(namespace, &self.consumer, &|uid| leaving.contains(uid))
     }
 
     fn read_back(self) -> ReadBack {
@@ -180,7 +192,7 @@ impl LedgerCondition for Released {
         let Some(claim) = known.filter(|known| self.claim.means(known)) else {
             return Progress::Reached;
         };
-        let reserved = claim.reserved_for.contains(&Consumer::Pod(self.pod.clone()));
+        let reserved = claim.is_reserved_for(&self.consumer);
         let unused = claim.allocation.is_some() && claim.reserved_for.is_empty();
         if reserved || (self.deallocate && unused) { Progress::Waiting } else { Progress::Reached }
     }

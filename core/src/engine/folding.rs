@@ -35,6 +35,7 @@ impl Engine {
         let changes = self.cluster.fold(event);
         self.after_changes(changes);
         if let Some(uid) = applied {
+            self.note_running(&uid);
             self.tell_seen(&uid);
         }
     }

@@ -23,7 +23,8 @@ use crate::snapshot::{Cluster, GroupView, NodeIdx, Overlay, Version};
 use crate::types::{Pod, PodSpec, PodUid, Text};
 
 use super::budget::Budget;
-use super::placing::{Placed, Placer, Unplaced};
+use super::placing::{Placed, Placer};
+use super::unfit::Unplaced;
 
 /// Steps that going back may take in a first attempt: 20 ms worth. Each attempt that runs out gives
 /// the next twice as many.
@@ -172,7 +173,8 @@ impl Gang {
             decided?;
         }
         self.place_others(placer, overlay, budget);
-        Ok(())
+        let nobody = self.placed().next().is_none();
+        if nobody { Err(self.nobody_fits()) } else { Ok(()) }
     }
 
     /// Tells whether the members that have a place are enough.
@@ -190,6 +192,18 @@ impl Gang {
             units.iter().for_each(|unit| numbers[*unit] += 1);
         }
         numbers
+    }
+
+    /// The group has what it needs, and none of the others fits.
+    fn nobody_fits(&mut self) -> Stopped {
+        match self.furthest.take() {
+            Some(Furthest { uid, unplaced, .. }) => Stopped::Infeasible(uid, unplaced),
+            None => {
+                let uid = self.order.first().map(|member| self.uid(*member).clone());
+                // Not looked at within this poll's budget.
+                Stopped::At(uid.unwrap_or_default(), Unplaced::Paused)
+            }
+        }
     }
 
     /// Decides about one member: places it, does without it, or goes back.

@@ -14,8 +14,9 @@ use super::attempt::Search;
 use super::folding::ClosedGate;
 use super::gang::{Gang, Stopped};
 use super::gathering::Gathering;
-use super::placing::{Unplaced, may_be_placed};
+use super::placing::may_be_placed;
 use super::timing::Timing;
+use super::unfit::Unplaced;
 
 /// A search's steps are doubled at most so often.
 const DOUBLINGS_MAX: u32 = 6;

@@ -8,8 +8,8 @@ use crate::snapshot::{Cluster, NodeIdx};
 use crate::types::{Pod, PodUid, Span, Text, Timestamp};
 
 use super::guard::guarded;
-use super::placing::{Unplaced, refused};
 use super::timing::{Code, Timing};
+use super::unfit::{Unplaced, refused};
 
 /// A Permit wait is cut to this. Source: `maxTimeout` of upstream's framework/runtime.
 const PERMIT_MAX: Span = Span::from_secs(15 * 60);

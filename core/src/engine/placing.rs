@@ -3,22 +3,19 @@
 use std::collections::BTreeMap;
 
 use crate::framework::rng::Rng;
-use crate::framework::{
-    Cycle, CycleState, NodeSet, Point, PreFilterAnswer, Profile, Reason, Verdict,
-};
-use crate::queue::Rejection;
+use crate::framework::{Cycle, CycleState, NodeSet, Point, Profile};
 use crate::snapshot::{Cluster, Mark, NodeIdx, Overlay, Place, Version};
 use crate::types::{Pod, PodUid, Text};
 
 use super::budget::Budget;
 use super::classes::{ClassKey, Classes};
 use super::guard::guarded;
-use super::judge::{judged_on, verdict_of, verdict_on};
-use super::message::FitError;
-use super::report::{NodeScores, Rejected, ReportLevel};
+use super::judge::verdict_on;
+use super::report::{NodeScores, ReportLevel};
 use super::setup::Setup;
 use super::table::{Table, Unready};
 use super::timing::{Code, Timing};
+use super::unfit::{Unplaced, refused};
 
 /// What a member's placing needs to know besides the ledger.
 pub(super) struct Placer<'a> {
@@ -63,43 +60,6 @@ struct Chosen {
     node: NodeIdx,
     feasible: usize,
     best: Vec<NodeScores>,
-}
-
-/// Why a member was not placed.
-pub(super) enum Unplaced {
-    Paused,
-    /// It fits nowhere.
-    Unfit(Box<Unfit>),
-    /// A consultant must be asked about these nodes first.
-    Ask {
-        consultant: usize,
-        nodes: NodeSet,
-    },
-    /// Bad data or a fault.
-    Error(Text),
-}
-
-impl Unplaced {
-    /// Returns what went wrong, for outcomes that should not have come so far.
-    pub(super) fn fault(self) -> Text {
-        match self {
-            Unplaced::Error(text) => text,
-            Unplaced::Unfit(unfit) => unfit.error.message().into(),
-            Unplaced::Paused | Unplaced::Ask { .. } => Text::from("the search was not carried on"),
-        }
-    }
-}
-
-#[derive(Default)]
-pub(super) struct Unfit {
-    pub(super) error: FitError,
-    pub(super) rejection: Rejection,
-    /// Nodes by plugin and reason text.
-    rejected: BTreeMap<(&'static str, Text), usize>,
-    /// A node was Broken: if nothing fits, this is an error and no lack of room.
-    pub(super) broken: Option<Text>,
-    /// By node, for PostFilter; `None` if it has no say: the pod fits, but was refused later.
-    pub(super) verdicts: Option<Vec<Verdict>>,
 }
 
 /// Passes over integer columns are charged as one step for so many nodes: 4 ns against 100 ns.
@@ -303,33 +263,6 @@ impl Placer<'_> {
         }
     }
 
-    fn unready(&self, unready: Unready, cluster: &Cluster) -> Unplaced {
-        let (plugin, answer) = match unready {
-            Unready::Paused => return Unplaced::Paused,
-            Unready::Rejected { plugin, answer } => (plugin, answer),
-        };
-        let mut unfit = Unfit::default();
-        unfit.error.nodes = cluster.nodes().len();
-        let pending = matches!(answer, PreFilterAnswer::Pending(_));
-        let verdict = verdict_of(answer);
-        let reason = match &verdict {
-            Verdict::Broken(text) => return Unplaced::Error(text.clone()),
-            Verdict::Unschedulable(reason) | Verdict::Unresolvable(reason) => reason.clone(),
-            Verdict::Fit => Reason::default(),
-        };
-        let said_no =
-            if pending { &mut unfit.rejection.pending } else { &mut unfit.rejection.plugins };
-        said_no.push(plugin);
-        let text = Text::from(reason.texts.join(", "));
-        let nodes = unfit.error.nodes;
-        unfit.rejected.insert((plugin, text.clone()), nodes);
-        unfit.error.pre_filter = Some(text);
-        if !self.profile.post_filter.is_empty() {
-            unfit.verdicts = Some(vec![verdict; cluster.nodes().capacity()]);
-        }
-        Unplaced::Unfit(Box::new(unfit))
-    }
-
     fn choose(
         &mut self,
         overlay: &mut Overlay<'_>,
@@ -404,37 +337,6 @@ impl Placer<'_> {
         Ok(Chosen { node, feasible, best })
     }
 
-    /// Returns the candidates that are spoken for by the pod itself: its nomination, or what is kept
-    /// for its group.
-    fn meant_for(&self, cluster: &Cluster, pod: &Pod, candidates: &NodeSet) -> NodeSet {
-        if let Some(node) = cluster.nomination(&pod.uid) {
-            return [node].into_iter().filter(|node| candidates.contains(*node)).collect();
-        }
-        if !self.group || cluster.holds().is_empty() {
-            return NodeSet::default();
-        }
-        let Some(group) = cluster.groups().membership(pod).key() else { return NodeSet::default() };
-        let kept = cluster.holds().of(&group).map(|(node, _)| node);
-        kept.filter(|node| candidates.contains(*node)).collect()
-    }
-
-    /// Returns the nodes that fit only if pods nominated there, of this priority or above, are
-    /// left out of account, with who says so and the verdict that counts them in. Never cached.
-    fn crowded(&self, overlay: &mut Overlay<'_>, pod: &Pod, table: &Table) -> Vec<Crowded> {
-        let cluster = overlay.cluster();
-        let spoken_for = cluster.nominated_nodes().chain(cluster.holds().nodes());
-        let nodes: NodeSet = spoken_for.filter(|node| table.fit.contains(*node)).collect();
-        if nodes.is_empty() {
-            return Vec::new();
-        }
-        self.timing.turn(Point::Filter);
-        let judged = |node| {
-            let (plugin, verdict) = judged_with_nominated(overlay, self.profile, pod, node)?;
-            (!verdict.fits()).then_some((node, plugin, verdict))
-        };
-        nodes.iter().filter_map(judged).collect()
-    }
-
     /// Cuts the candidates down where a percentage is set. Source: `numFeasibleNodesToFind` of
     /// upstream's schedule_one.go, but 0 means all; the part starts at a place of the pod's own.
     fn sample(
@@ -460,50 +362,6 @@ impl Placer<'_> {
         let mut rng = Rng::stream(self.setup.seed, "sample", &pod.uid.0, attempt);
         let start = rng.below(candidates.len() as u64) as usize;
         candidates.iter().cycle_from(start).take(target).collect()
-    }
-
-    fn unfit(&self, cluster: &Cluster, pod: &Pod, table: &Table, crowded: &[Crowded]) -> Unplaced {
-        let mut unfit = Unfit::default();
-        unfit.error.nodes = cluster.nodes().len();
-        let mut plugins: Vec<&'static str> = Vec::new();
-        for (plugin, verdict, nodes) in table.rejections(self.profile) {
-            unfit.note(plugin, verdict, nodes);
-            if plugin.is_empty() {
-                plugins.extend(table.restricting_plugins());
-            } else {
-                plugins.push(plugin);
-            }
-        }
-        for (_, plugin, verdict) in crowded {
-            unfit.note(plugin, verdict, 1);
-            plugins.push(plugin);
-        }
-        let refused = table.fit.len() - crowded.len();
-        if refused > 0 {
-            let verdict = Verdict::Unschedulable(Reason::of("node(s) refused by extender"));
-            unfit.note("Extender", &verdict, refused);
-            // Nobody tells what would change an extender's mind: anything may.
-            plugins.push("Extender");
-        }
-        plugins.sort_unstable();
-        plugins.dedup();
-        unfit.rejection = Rejection { plugins, pending: Vec::new() };
-        if let Some(text) = unfit.broken.take() {
-            self.timing.went(Point::Filter, Code::Error);
-            return Unplaced::Error(text);
-        }
-        if !self.profile.post_filter.is_empty() {
-            unfit.verdicts = Some(verdicts(cluster, table, crowded));
-        }
-        let cycle = Cycle { pod, cluster };
-        for entry in &self.profile.explain {
-            let turned_away = unfit.rejection.plugins.contains(&entry.name);
-            let told = || entry.plugin.explain(cycle, &table.state);
-            if turned_away && let Ok(Some(text)) = guarded(entry.name, told) {
-                unfit.error.numbers.push(text);
-            }
-        }
-        Unplaced::Unfit(Box::new(unfit))
     }
 
     /// Takes the place on the overlay, then asks the Reserve plugins for the `nth` way. Returns
@@ -544,86 +402,6 @@ impl Placer<'_> {
             }
         }
         Ok(found)
-    }
-}
-
-/// A node, and the plugin that turns it away if the pods nominated to it are counted in.
-type Crowded = (NodeIdx, &'static str, Verdict);
-
-/// Judges `node` with the pods nominated to it, of this priority or above, in their places, and what
-/// is kept there for other groups; the plugin that says so goes with it. `None` if there are no such pods: a verdict without them
-/// stands. The overlay is as before.
-pub(super) fn judged_with_nominated(
-    overlay: &mut Overlay<'_>,
-    profile: &Profile,
-    pod: &Pod,
-    node: NodeIdx,
-) -> Option<(&'static str, Verdict)> {
-    let counts = |other: &&Pod| other.uid != pod.uid && other.priority >= pod.priority;
-    let others = overlay.cluster().nominated_on(node).filter(counts);
-    let others: Vec<PodUid> = others.map(|other| other.uid.clone()).collect();
-    let cluster = overlay.cluster();
-    let group = cluster.groups().membership(pod).key();
-    let held = cluster.holds().against(node, pod, group.as_ref());
-    let held: Vec<Box<Pod>> = held.map(|hold| hold.pod.clone()).collect();
-    let mark = overlay.checkpoint();
-    let mut assumed = !held.is_empty();
-    held.iter().for_each(|pod| overlay.count_held(pod, node));
-    for other in &others {
-        assumed |= overlay.assume(other, node);
-    }
-    if !assumed {
-        return None;
-    }
-    let judged = judged_on(profile, Cycle { pod, cluster: overlay.cluster() }, node);
-    overlay.rollback(mark);
-    Some(judged)
-}
-
-fn verdicts(cluster: &Cluster, table: &Table, crowded: &[Crowded]) -> Vec<Verdict> {
-    let gone = Verdict::Unresolvable(Reason::of("node is gone"));
-    let nodes = (0..cluster.nodes().capacity()).map(|at| NodeIdx(at as u32));
-    let mut verdicts: Vec<Verdict> =
-        nodes.map(|node| table.verdict(node).cloned().unwrap_or_else(|| gone.clone())).collect();
-    for (node, _, verdict) in crowded {
-        verdicts[node.at()] = verdict.clone();
-    }
-    verdicts
-}
-
-/// What a Reserve or Permit plugin's no amounts to: it is about one node, as upstream tells it.
-pub(super) fn refused(plugin: &'static str, reason: &Reason) -> Unplaced {
-    let mut unfit = Unfit { rejection: Rejection::by(plugin), ..Unfit::default() };
-    unfit.error.nodes = 1;
-    unfit.note(plugin, &Verdict::Unschedulable(reason.clone()), 1);
-    Unplaced::Unfit(Box::new(unfit))
-}
-
-impl Unfit {
-    fn note(&mut self, plugin: &'static str, verdict: &Verdict, nodes: usize) {
-        if nodes == 0 {
-            return;
-        }
-        self.error.count(verdict, nodes);
-        let texts = match verdict {
-            Verdict::Fit => return,
-            Verdict::Unschedulable(reason) | Verdict::Unresolvable(reason) => &reason.texts[..],
-            Verdict::Broken(text) => {
-                let told = Text::from(format!("running {plugin:?} filter plugin: {text}"));
-                // Whatever order the nodes were looked at in, one text speaks for all.
-                self.broken = self.broken.take().into_iter().chain([told]).min();
-                std::slice::from_ref(text)
-            }
-        };
-        for text in texts {
-            *self.rejected.entry((plugin, text.clone())).or_default() += nodes;
-        }
-    }
-
-    /// Returns the rows of a report.
-    pub(super) fn take_rejected(&mut self) -> Vec<Rejected> {
-        let rows = std::mem::take(&mut self.rejected).into_iter();
-        rows.map(|((plugin, reason), nodes)| Rejected { plugin, reason, nodes }).collect()
     }
 }
 

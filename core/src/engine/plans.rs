@@ -7,7 +7,7 @@ use crate::framework::plan::{Progress, Wait};
 use crate::framework::{ClaimWrite, Op, StageDraft};
 use crate::queue::EntryId;
 use crate::snapshot::{Cluster, NodeIdx, Version};
-use crate::types::claim::{ClaimKey, ClaimRef};
+use crate::types::claim::{ClaimKey, ClaimRef, Consumer};
 use crate::types::{PlanNote, PodRef, PodUid, Span, Text, Timestamp};
 
 use super::Engine;
@@ -145,12 +145,14 @@ impl Plan {
     pub(super) fn taken_back(&self, cluster: &Cluster) -> Option<&ClaimKey> {
         let done = self.undo.iter().filter(|(label, _)| self.done.contains(label));
         let mut had = done.filter_map(|(_, op)| match op {
-            Op::Claim { claim, write: ClaimWrite::Release { pod, .. }, .. } => Some((claim, pod)),
+            Op::Claim { claim, write: ClaimWrite::Release { consumer, .. }, .. } => {
+                Some((claim, consumer))
+            }
             _ => None,
         });
-        let lost = |(claim, pod): &(&ClaimRef, &PodUid)| {
+        let lost = |(claim, consumer): &(&ClaimRef, &Consumer)| {
             let known = cluster.devices().claim(&claim.key).map(|record| &record.claim);
-            !known.is_some_and(|known| claim.means(known) && known.reserved_for_pod(pod))
+            !known.is_some_and(|known| claim.means(known) && known.is_reserved_for(consumer))
         };
         had.find(lost).map(|(claim, _)| &claim.key)
     }

@@ -49,9 +49,11 @@ struct Expected {
 /// Tells whether the claim shows the reservation that the write makes: it was done then, whatever
 /// else is so of the claim, and is to be taken back if the plan fails.
 fn holds(cluster: &Cluster, op: &Op) -> bool {
-    let Op::Claim { claim, write: ClaimWrite::Allocate { pod, .. }, .. } = op else { return false };
+    let Op::Claim { claim, write: ClaimWrite::Allocate { consumer, .. }, .. } = op else {
+        return false;
+    };
     let known = cluster.devices().claim(&claim.key).map(|record| &record.claim);
-    known.is_some_and(|known| claim.means(known) && known.reserved_for_pod(&pod.uid))
+    known.is_some_and(|known| claim.means(known) && known.is_reserved_for(consumer))
 }
 
 impl Readings {

@@ -107,7 +107,6 @@ impl Engine {
         }
         let Membership::In(key) = self.cluster.groups().membership(&record.pod) else { return };
         if record.place != Place::Nowhere {
-            self.note_running(uid);
             self.watch_group(&key);
         }
         let waits = self.queue.group(&key).and_then(|id| self.queue.entry(id));
@@ -149,7 +148,7 @@ impl Engine {
     fn keep_places(&mut self, key: &GroupKey, rules: &GroupRules) {
         let Some(standing) = self.watched.of.get_mut(key) else { return };
         let lost = std::mem::take(&mut standing.lost);
-        let Ok(view) = self.cluster.group_view(key) else { return };
+        let Ok(view) = self.cluster.group_as_it_is(key) else { return };
         let placed = view.count(|member| member.placed)[0];
         let lacks = view.units[0].min_member.saturating_sub(placed) as usize;
         let until = self.now + rules.hold_for;
@@ -203,7 +202,7 @@ impl Engine {
         if let Some(standing) = self.watched.of.get_mut(key) {
             standing.looked = self.now;
         }
-        let facts = self.cluster.group_view(key).ok().map(|view| self.facts(&view));
+        let facts = self.cluster.group_as_it_is(key).ok().map(|view| self.facts(&view));
         let Some(facts) = facts.filter(|facts| !facts.bound.is_empty()) else {
             self.end_holds(key);
             return self.watched.forget(key);
@@ -295,7 +294,7 @@ impl Engine {
         if standing.told_below.replace(n_bound) == Some(n_bound) {
             return;
         }
-        let lack = self.cluster.group_view(key).ok().and_then(|view| {
+        let lack = self.cluster.group_as_it_is(key).ok().and_then(|view| {
             let numbers = view.count(|member| facts.bound.contains(&member.uid));
             view.lacks(&numbers)
         });
@@ -353,7 +352,7 @@ impl Engine {
         if matches!(result, WriteResult::Refused { code: 404, .. }) {
             return;
         }
-        let facts = self.cluster.group_view(key).ok().map(|view| self.facts(&view));
+        let facts = self.cluster.group_as_it_is(key).ok().map(|view| self.facts(&view));
         let still = facts.is_some_and(|facts| {
             facts.incomplete && !facts.enough && !facts.started && facts.bound.contains(&pod.uid)
         });

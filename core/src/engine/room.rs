@@ -12,11 +12,11 @@ use crate::snapshot::{Cluster, NodeIdx, Overlay};
 use crate::types::{Pod, PodRef, PodUid, Span, Text, Timestamp};
 
 use super::Engine;
+use super::crowded::judged_with_nominated;
 use super::drafting::{placement_of, stages_of};
 use super::ending::plan_of_writes;
 use super::guard::guarded;
 use super::judge::verdict_on;
-use super::placing::judged_with_nominated;
 use super::plans::Plan;
 use super::timing::{Code, Timing};
 

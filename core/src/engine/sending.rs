@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::framework::plan::NameOf;
 use crate::framework::{ClaimWrite, Op, StageDraft};
 use crate::snapshot::Cluster;
-use crate::types::claim::{Allocation, CLAIM_FINALIZER, Consumer};
+use crate::types::claim::{Allocation, CLAIM_FINALIZER};
 use crate::types::{PlanNote, Text};
 
 use super::decision::{Decision, PlanId, Urgency, Write, WriteId};
@@ -117,9 +117,8 @@ pub(super) fn versioned_claim(cluster: &Cluster, op: &mut Op) -> Result<(), Fail
     };
     claim.uid = known.uid.clone();
     *resource_version = known.resource_version;
-    if let ClaimWrite::Release { pod, deallocate } = write {
-        let own = |consumer: &Consumer| *consumer == Consumer::Pod(pod.clone());
-        *deallocate &= known.reserved_for.iter().all(own);
+    if let ClaimWrite::Release { consumer, deallocate } = write {
+        *deallocate &= known.reserved_for.iter().all(|other| other == consumer);
     }
     if let ClaimWrite::Allocate { allocation, .. } = write {
         // What the server has is not written again.

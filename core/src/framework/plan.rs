@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::snapshot::Cluster;
-use crate::types::claim::{Allocation, ClaimRef};
+use crate::types::claim::{Allocation, ClaimRef, Consumer};
 use crate::types::group::{GroupKey, GroupTold, PlanNote};
 use crate::types::{Condition, PodRef, PodUid, Text, Timestamp, Value};
 
@@ -101,10 +101,11 @@ pub enum ClaimWrite {
     /// PATCH `metadata.finalizers` so that an allocated claim can't vanish: to this list, filled
     /// in by the engine.
     Protect { finalizers: Vec<Text> },
-    /// PATCH the status: what is allocated, unless it is there already, and that the pod has it.
-    Allocate { allocation: Option<Arc<Allocation>>, pod: PodRef },
-    /// PATCH the status: the pod doesn't have it any more, and with `deallocate` nobody does.
-    Release { pod: PodUid, deallocate: bool },
+    /// PATCH the status: what is allocated, unless it is there already, and who has it: the pod
+    /// that the write is for, or its group.
+    Allocate { allocation: Option<Arc<Allocation>>, pod: PodRef, consumer: Consumer },
+    /// PATCH the status: this one doesn't have it any more, and with `deallocate` nobody does.
+    Release { consumer: Consumer, deallocate: bool },
 }
 
 /// A name, or that which an earlier write of the same plan brought back.

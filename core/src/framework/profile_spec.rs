@@ -200,13 +200,14 @@ pub const DEFAULT_MULTI_POINT: [(&str, i32); 20] = [
     ("NodeDeclaredFeatures", 0),
 ];
 
-/// What follows the default plugins when the gate for pod groups is on.
+/// The plugins of pod groups, which follow the default ones where their gate is on. The first of them
+/// is on in Berth whatever the gate says: no group is to start in part.
 pub const GROUP_MULTI_POINT: [(&str, i32); 3] =
     [("GangScheduling", 0), ("TopologyPlacementGenerator", 0), ("PodGroupPodsCount", 1)];
 
 /// Returns the default `multiPoint` set.
 pub fn default_multi_point(generic_workload: bool) -> PluginSet {
-    let groups = if generic_workload { &GROUP_MULTI_POINT[..] } else { &[] };
+    let groups = if generic_workload { &GROUP_MULTI_POINT[..] } else { &GROUP_MULTI_POINT[..1] };
     let all = DEFAULT_MULTI_POINT.iter().chain(groups);
     PluginSet {
         enabled: all.map(|&(name, weight)| Enabled::new(name, weight)).collect(),

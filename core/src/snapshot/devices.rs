@@ -7,6 +7,7 @@
 //! Source of the rules: `structured/internal` of k8s.io/dynamic-resource-allocation 1.37.
 
 pub mod claims;
+pub mod entries;
 pub(super) mod folding;
 pub mod gather;
 pub mod pools;

@@ -84,6 +84,18 @@ impl<'a> Overlay<'a> {
         true
     }
 
+    /// Returns the version that the pod's node had before the pod was placed there; `None` if this
+    /// overlay has not placed it.
+    pub fn version_before(&self, uid: &PodUid) -> Option<Version> {
+        self.log.iter().rev().find_map(|undo| match undo {
+            Undo::Assumed { uid: placed, version, .. } if placed == uid => Some(*version),
+            Undo::Assumed { .. }
+            | Undo::Evicted { .. }
+            | Undo::PlannedClaim(_)
+            | Undo::Held { .. } => None,
+        })
+    }
+
     /// Counts what is kept on `node` as taken.
     pub fn count_held(&mut self, pod: &Pod, node: NodeIdx) {
         let version = self.cluster.nodes().slot(node).version;

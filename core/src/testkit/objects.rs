@@ -1,5 +1,5 @@
 //! Statements about storage, namespaces and selector owners, and which file has those about
-//! devices; `-kind name` deletes.
+//! devices and groups; `-kind name` deletes.
 
 use crate::snapshot::{ClusterEvent, DeviceEvent};
 use crate::types::volume::{
@@ -9,7 +9,7 @@ use crate::types::workload::{Namespace, PodSelectorOwner, SelectorKind};
 use crate::types::{Labels, Text};
 
 use super::words::{self, Key, Line};
-use super::{claims, devices, selectors};
+use super::{claims, devices, groups, selectors};
 
 /// Reads a statement about anything but nodes and pods.
 pub fn read(line: &Line) -> Result<ClusterEvent, String> {
@@ -30,6 +30,7 @@ pub fn read(line: &Line) -> Result<ClusterEvent, String> {
         "-namespace" => ClusterEvent::NamespaceDeleted { name },
         "slice" | "-slice" | "deviceclass" | "-deviceclass" | "taintrule" | "-taintrule"
         | "claim" | "-claim" => ClusterEvent::Devices(of_devices(line)?),
+        "group" | "-group" => ClusterEvent::Groups(groups::read(line)?),
         kind => match (kind.strip_prefix('-'), owner_kind(kind.trim_start_matches('-'))) {
             (None, Some(kind)) => ClusterEvent::SelectorOwnerApplied(owner(line, kind, namespace)?),
             (Some(_), Some(kind)) => ClusterEvent::SelectorOwnerDeleted { kind, namespace, name },

@@ -70,6 +70,7 @@ pub fn run(
     }
     let mut cluster = Cluster::default();
     cluster.set_selector_compiler(selectors);
+    honour_dialects(&mut cluster, &plugins[0].points);
     let mut scene = Scene { cluster, plugins, text: String::new() };
     for step in steps::read(&case.cluster)? {
         scene.take(step)?;
@@ -82,6 +83,14 @@ pub fn run(
         scene.change(step)?;
     }
     Ok(scene.text)
+}
+
+/// Pods name no scheduler unless their line does.
+fn honour_dialects(cluster: &mut Cluster, points: &Points) {
+    let Some(rules) = &points.groups else { return };
+    for name in [&Text::default()].into_iter().chain(&rules.scheduler_names) {
+        cluster.groups_mut().honour(name.clone(), rules.dialects.clone());
+    }
 }
 
 struct Scene {

@@ -1,7 +1,7 @@
 //! Tests of the notation.
 
 use super::*;
-use crate::snapshot::devices::claims::{PodClaimState, claim_of};
+use crate::snapshot::devices::entries::PodClaimState;
 use crate::snapshot::devices::selections::Selected;
 use crate::types::ClaimKey;
 use crate::types::claim::AllocationMode;
@@ -116,7 +116,7 @@ fn statements_about_devices_become_objects() {
     assert_eq!((&*result.id.pool, &*result.id.device), ("p/q", "g-1"));
     let states = pod(&cluster, "p").expect("it is there");
     let states: Vec<PodClaimState> =
-        states.spec.claims.iter().map(|entry| claim_of(&states, entry)).collect();
+        states.spec.claims.iter().map(|entry| cluster.claim_of(&states, entry)).collect();
     let key = |name: &str| ClaimKey { namespace: "default".into(), name: name.into() };
     let made = [PodClaimState::Claim(key("c")), PodClaimState::Claim(key("made"))];
     assert_eq!(states[..2], made);

@@ -259,6 +259,10 @@ impl ResourceClaim {
         result.binding_failure_conditions.iter().find(|failure| self.device_is(result, failure))
     }
 
+    pub fn is_reserved_for(&self, consumer: &Consumer) -> bool {
+        self.reserved_for.contains(consumer)
+    }
+
     pub fn reserved_for_pod(&self, pod: &PodUid) -> bool {
         self.reserved_for
             .iter()

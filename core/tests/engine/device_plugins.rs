@@ -15,7 +15,7 @@ use berth_core::framework::{
 use berth_core::snapshot::devices::claims::ClaimRecord;
 use berth_core::snapshot::devices::gather::PoolState;
 use berth_core::snapshot::{Change, Cluster, IndexRef, NodeIdx, Overlay};
-use berth_core::types::claim::{Allocation, ClaimRef, DeviceResult};
+use berth_core::types::claim::{Allocation, ClaimRef, Consumer, DeviceResult};
 use berth_core::types::{ClaimKey, DeviceId, Pod, PodUid, Text, Timestamp};
 
 use crate::plugins::{def, label};
@@ -192,8 +192,9 @@ impl PreBind for Claims {
         };
         let allocate = |record: &&ClaimRecord| {
             let allocation = record.planned.as_ref().map(|planned| planned.allocation.clone());
-            let write = ClaimWrite::Allocate { allocation, pod: pod.reference() };
-            let undo = ClaimWrite::Release { pod: pod.uid.clone(), deallocate: true };
+            let consumer = Consumer::Pod(pod.uid.clone());
+            let undo = ClaimWrite::Release { consumer: consumer.clone(), deallocate: true };
+            let write = ClaimWrite::Allocate { allocation, pod: pod.reference(), consumer };
             draft(record, "allocate", write, Some(claim(record, undo)))
         };
         vec![

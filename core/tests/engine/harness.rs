@@ -1,6 +1,6 @@
 //! A world of one engine, one server and a clock that only the story moves.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use berth_core::engine::measures::Measures;
 use berth_core::engine::{
@@ -10,6 +10,7 @@ use berth_core::engine::{
 use berth_core::framework::Op;
 use berth_core::queue::Station;
 use berth_core::snapshot::{ClusterEvent, Place};
+use berth_core::types::group::GroupPhase;
 use berth_core::types::{Condition, Node, Pod, PodUid, Span, Timestamp};
 
 use crate::build::{USUAL, profile};
@@ -26,6 +27,11 @@ pub(crate) struct World {
     pub(crate) questions: Vec<Question>,
     pub(crate) polls: usize,
     pub(crate) measures: Vec<Measures>,
+    /// Pods whose binds the server refuses, by name; to one node only, if it is named.
+    refused: BTreeMap<String, Option<String>>,
+    /// What was told of groups, with members that have a place.
+    told_groups: Vec<(GroupPhase, u32)>,
+    plugins: Vec<&'static str>,
 }
 
 impl World {
@@ -37,7 +43,7 @@ impl World {
         World::of(USUAL, setup)
     }
 
-    pub(crate) fn of(plugins: &[&str], setup: Setup) -> World {
+    pub(crate) fn of(plugins: &[&'static str], setup: Setup) -> World {
         World {
             engine: Engine::new(vec![profile(plugins, 0)], setup),
             server: Server::default(),
@@ -48,7 +54,36 @@ impl World {
             questions: Vec::new(),
             polls: 0,
             measures: Vec::new(),
+            refused: BTreeMap::new(),
+            told_groups: Vec::new(),
+            plugins: plugins.to_vec(),
         }
+    }
+
+    /// The process ends and another begins with what the server has; group objects and nodes must be
+    /// told anew.
+    pub(crate) fn restart(&mut self) {
+        let plugins = self.plugins.clone();
+        self.engine = Engine::new(vec![profile(&plugins, 0)], Setup::default());
+        self.writes.clear();
+        for pod in self.server.pods.clone().into_values() {
+            self.event(ClusterEvent::PodApplied(Box::new(pod)));
+        }
+    }
+
+    /// From now on the server refuses to bind a pod, to this node or to any.
+    pub(crate) fn refuse(&mut self, name: &str, node: Option<&str>) {
+        self.refused.insert(name.to_owned(), node.map(str::to_owned));
+    }
+
+    pub(crate) fn told_groups(&self) -> &[(GroupPhase, u32)] {
+        &self.told_groups
+    }
+
+    fn refuses(&self, op: &Op) -> bool {
+        let (Op::Bind { pod, node, .. } | Op::TryBind { pod, node }) = op else { return false };
+        let refused = self.refused.get(pod.name.as_str());
+        refused.is_some_and(|only| only.as_ref().is_none_or(|only| **only == **node))
     }
 
     /// A poll may make so many plugin calls.
@@ -132,6 +167,12 @@ impl World {
 
     /// The server does a write, answers it, and the watch shows it.
     pub(crate) fn carry_out(&mut self, write: Write) {
+        if let Op::TellGroup { told, .. } = &write.op {
+            self.told_groups.push((told.phase, told.scheduled));
+        }
+        if self.refuses(&write.op) {
+            return self.answer(&write, refused(403));
+        }
         let (result, changed) = self.server.carry_out(&write.op);
         self.answer(&write, result);
         if let Some(pod) = changed {

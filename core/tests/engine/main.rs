@@ -7,6 +7,7 @@ mod conditions;
 mod device_plugins;
 mod device_properties;
 mod faults;
+mod gangs;
 mod gates;
 mod groups;
 mod harness;

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use berth_core::engine::{PodRead, WriteResult, Written};
 use berth_core::framework::{ClaimWrite, Op};
 use berth_core::snapshot::{ClusterEvent, DeviceEvent};
-use berth_core::types::claim::Consumer;
 use berth_core::types::{ClaimKey, ClaimRef, Pod, PodRef, PodUid, ResourceClaim, Text};
 
 #[derive(Default)]
@@ -103,12 +102,14 @@ impl Server {
                 return WriteResult::Done(Written { event, ..Written::default() });
             }
             ClaimWrite::Protect { finalizers } => claim.finalizers.clone_from(finalizers),
-            ClaimWrite::Allocate { allocation, pod } => {
+            ClaimWrite::Allocate { allocation, consumer, .. } => {
                 claim.allocation = allocation.clone().or(claim.allocation);
-                claim.reserved_for.push(Consumer::Pod(pod.uid.clone()));
+                if !claim.is_reserved_for(consumer) {
+                    claim.reserved_for.push(consumer.clone());
+                }
             }
-            ClaimWrite::Release { pod, deallocate } => {
-                claim.reserved_for.retain(|consumer| *consumer != Consumer::Pod(pod.clone()));
+            ClaimWrite::Release { consumer, deallocate } => {
+                claim.reserved_for.retain(|other| other != consumer);
                 claim.allocation.take_if(|_| *deallocate);
             }
         }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::engine::budget::Budget;
 use crate::engine::placing::Placer;
+use crate::engine::unfit::Unplaced;
 use crate::framework::NodeSet;
 use crate::snapshot::Overlay;
 
@@ -73,9 +74,15 @@ impl Gang {
         let uid = self.uid(member);
         let Some(pod) = overlay.cluster().pod(uid).map(|record| record.pod.clone()) else { return };
         let mut tried = self.refused.get(uid).cloned().unwrap_or_default();
-        if let Ok(placed) = placer.place_next(overlay, &pod, None, &mut tried, budget) {
-            let (tried, conflicts) = (NodeSet::default(), BTreeSet::new());
-            self.frames.push(Frame { member, spot: Some(placed), tried, conflicts });
+        match placer.place_next(overlay, &pod, None, &mut tried, budget) {
+            Ok(placed) => {
+                let (tried, conflicts) = (NodeSet::default(), BTreeSet::new());
+                self.frames.push(Frame { member, spot: Some(placed), tried, conflicts });
+            }
+            Err(Unplaced::Unfit(unfit)) => {
+                self.note_furthest(&pod, Unplaced::Unfit(unfit), placer.last_class().0);
+            }
+            Err(_) => {}
         }
     }
 

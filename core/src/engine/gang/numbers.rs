@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::engine::placing::Unplaced;
+use crate::engine::unfit::Unplaced;
 use crate::snapshot::{Cluster, NodeIdx};
 use crate::types::resources::{CPU, EPHEMERAL_STORAGE, MEMORY};
 use crate::types::{Pod, PodUid, Text};

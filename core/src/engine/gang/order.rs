@@ -4,7 +4,8 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use crate::engine::budget::Budget;
-use crate::engine::placing::{Placer, Unplaced};
+use crate::engine::placing::Placer;
+use crate::engine::unfit::Unplaced;
 use crate::framework::rng::Rng;
 use crate::snapshot::Overlay;
 use crate::types::Pod;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::types::claim::{Allocation, ClaimKey, DeviceResult, ResourceClaim};
-use crate::types::{DeviceId, Pod, PodClaim, PodUid, Text};
+use crate::types::{DeviceId, PodUid, Text};
 
 use super::super::changes::Version;
 use super::Devices;
@@ -16,7 +16,7 @@ pub struct ClaimRecord {
     pub claim: Arc<ResourceClaim>,
     /// An allocation that is on its way to the API server.
     pub planned: Option<Planned>,
-    /// Moves when anything of it changes.
+    /// Moves when the claim changes, or what is planned for it; not when one more pod joins a plan.
     pub version: Version,
     /// A plan will make it: the API server doesn't have it yet.
     pub unborn: bool,
@@ -43,29 +43,6 @@ impl ClaimRecord {
         let planned = self.planned.as_ref().map(|planned| &planned.allocation);
         let planned = planned.filter(|p| real.is_none_or(|real| !real.grants_as(p)));
         real.into_iter().chain(planned)
-    }
-}
-
-/// What a pod's entry of `spec.resourceClaims` stands for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PodClaimState {
-    Claim(ClaimKey),
-    /// The status says that no claim is needed.
-    NotNeeded,
-    /// The claim has not been made from its template yet.
-    NotGenerated,
-}
-
-/// Returns what `entry` of `pod` stands for, as the pod's status has it.
-pub fn claim_of(pod: &Pod, entry: &PodClaim) -> PodClaimState {
-    let key = |name: &Text| ClaimKey { namespace: pod.namespace.clone(), name: name.clone() };
-    if !entry.from_template {
-        return PodClaimState::Claim(key(&entry.source));
-    }
-    match pod.claim_statuses.iter().find(|(name, _)| *name == entry.name) {
-        Some((_, Some(name))) => PodClaimState::Claim(key(name)),
-        Some((_, None)) => PodClaimState::NotNeeded,
-        None => PodClaimState::NotGenerated,
     }
 }
 

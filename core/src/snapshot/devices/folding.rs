@@ -209,9 +209,9 @@ impl Cluster {
             None => {
                 let pods = BTreeSet::from([pod.clone()]);
                 record.planned = Some(Planned { allocation: allocation.clone(), pods });
+                record.version = self.nodes.fresh_version();
             }
         }
-        record.version = self.nodes.fresh_version();
         self.devices.note_planned(pod, key);
         let moved = self.devices.put_claim(key, Some(record));
         Some(Some((was, self.devices_moved(&moved.seers))))
@@ -249,8 +249,8 @@ impl Cluster {
         let last = planned.pods.is_empty();
         if last {
             record.planned = None;
+            record.version = self.nodes.fresh_version();
         }
-        record.version = self.nodes.fresh_version();
         let stays = !(last && record.unborn);
         let moved = self.devices.put_claim(key, stays.then_some(record));
         self.devices_moved(&moved.seers);

@@ -9,7 +9,7 @@ use crate::types::{Pod, Text};
 use super::Groups;
 
 /// Groups of groups may be so deep. Source: KEP-6012, Workload API.
-const DEPTH_MAX: usize = 4;
+pub(super) const DEPTH_MAX: usize = 4;
 
 /// What a pod is part of.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,6 +9,8 @@ use crate::types::group::{
 };
 use crate::types::{Pod, PodUid, Text};
 
+use super::membership::DEPTH_MAX;
+
 /// A group whose members are looked at as one. More members than this are refused.
 pub const MEMBERS_MAX: usize = 16_384;
 
@@ -143,15 +145,30 @@ impl Cluster {
     /// What keeps the group from being looked at, whoever its members are. Missing members are told
     /// as far as they are counted without looking at each; for the rest see [`GroupView::lacks`].
     pub fn group_view(&self, key: &GroupKey) -> Result<GroupView, Lack> {
-        let mut reading = Reading { cluster: self, units: Vec::new(), members: Vec::new() };
-        reading.group(key, None)?;
+        self.read_group(key, true)
+    }
+
+    /// As [`Cluster::group_view`], also of a group that has too few members to be looked at.
+    ///
+    /// # Errors
+    /// What it is can't be told.
+    pub fn group_as_it_is(&self, key: &GroupKey) -> Result<GroupView, Lack> {
+        self.read_group(key, false)
+    }
+
+    fn read_group(&self, key: &GroupKey, complete: bool) -> Result<GroupView, Lack> {
+        let (units, members) = (Vec::new(), Vec::new());
+        let mut reading = Reading { cluster: self, complete, units, members };
+        reading.group(key, None, 0)?;
         let Reading { units, mut members, .. } = reading;
         if members.len() > MEMBERS_MAX {
             let text = format!("{} members; at most {MEMBERS_MAX} are supported", members.len());
             return Err(Lack::Refused(format!("pod group {key} has {text}").into()));
         }
         members.sort_by_key(|(pod, _)| (pod.created, &pod.name, &pod.uid));
-        self.agree(key, &members)?;
+        if complete {
+            self.agree(key, &members)?;
+        }
         let members = members.into_iter().map(|(_, member)| member).collect();
         Ok(GroupView { key: key.clone(), units, members })
     }
@@ -190,12 +207,19 @@ impl Cluster {
 
 struct Reading<'a> {
     cluster: &'a Cluster,
+    /// A group that has not enough members is not read to its end.
+    complete: bool,
     units: Vec<Unit>,
     members: Vec<(&'a Pod, Member)>,
 }
 
 impl<'r> Reading<'r> {
-    fn group(&mut self, key: &GroupKey, parent: Option<usize>) -> Result<(), Lack> {
+    fn group(&mut self, key: &GroupKey, parent: Option<usize>, depth: usize) -> Result<(), Lack> {
+        if depth > DEPTH_MAX {
+            let text =
+                format!("pod group {key} is in itself, or more than {DEPTH_MAX} levels down");
+            return Err(Lack::Refused(text.into()));
+        }
         let groups = &self.cluster.groups;
         let Some(object) = groups.object(key).cloned() else {
             return self.without_object(key, parent);
@@ -213,11 +237,12 @@ impl<'r> Reading<'r> {
         };
         let at = self.unit(key.name.clone(), parent, min_member, min_parts);
         if of_groups {
-            if let Some(want) = min_parts.filter(|want| children.len() < *want as usize) {
+            let too_few = |want: &u32| self.complete && children.len() < *want as usize;
+            if let Some(want) = min_parts.filter(too_few) {
                 let have = children.len() as u32;
                 return Err(Lack::Groups { have, want, of: key.name.clone() });
             }
-            return children.iter().try_for_each(|child| self.group(child, Some(at)));
+            return children.iter().try_for_each(|child| self.group(child, Some(at), depth + 1));
         }
         self.enough_known(key, min_member)?;
         self.pods(key, at, &object.sub_groups)
@@ -252,7 +277,7 @@ impl<'r> Reading<'r> {
     /// So that a large group costs nothing while it gathers.
     fn enough_known(&self, key: &GroupKey, want: u32) -> Result<(), Lack> {
         let have = self.cluster.groups.n_members(key);
-        if have < want as usize {
+        if self.complete && have < want as usize {
             return Err(Lack::Members { have: have as u32, want, of: key.name.clone() });
         }
         Ok(())

@@ -8,8 +8,8 @@ use crate::snapshot::devices::claims::ClaimRecord;
 use crate::snapshot::{
     Change, Cluster, DeviceChange, GroupChange, NodeAspects, NodeIdx, PodAspects, StorageKind,
 };
-use crate::types::claim::{Allocation, DeviceResult};
-use crate::types::{PodUid, Text};
+use crate::types::claim::{Allocation, Consumer, DeviceResult};
+use crate::types::{PodRef, PodUid, Text};
 
 use super::look::{Look, Scored};
 
@@ -101,12 +101,26 @@ fn claim_write(write: &ClaimWrite) -> String {
     match write {
         ClaimWrite::Read => "reads".to_owned(),
         ClaimWrite::Protect { .. } => "protects".to_owned(),
-        ClaimWrite::Allocate { allocation: Some(new), pod } => {
-            format!("writes {} for {pod} to", allocation(new))
+        ClaimWrite::Allocate { allocation: Some(new), pod, consumer } => {
+            format!("writes {} for {} to", allocation(new), user(consumer, Some(pod)))
         }
-        ClaimWrite::Allocate { allocation: None, pod } => format!("adds {pod} to"),
-        ClaimWrite::Release { pod, deallocate: true } => format!("frees devices and {pod} of"),
-        ClaimWrite::Release { pod, deallocate: false } => format!("takes {pod} off"),
+        ClaimWrite::Allocate { allocation: None, pod, consumer } => {
+            format!("adds {} to", user(consumer, Some(pod)))
+        }
+        ClaimWrite::Release { consumer, deallocate: true } => {
+            format!("frees devices and {} of", user(consumer, None))
+        }
+        ClaimWrite::Release { consumer, deallocate: false } => {
+            format!("takes {} off", user(consumer, None))
+        }
+    }
+}
+
+fn user(consumer: &Consumer, pod: Option<&PodRef>) -> String {
+    match consumer {
+        Consumer::Pod(uid) => pod.map_or_else(|| uid.to_string(), PodRef::to_string),
+        Consumer::PodGroup { name, .. } => format!("pod group {name}"),
+        Consumer::Other { uid } => format!("{uid}"),
     }
 }
 

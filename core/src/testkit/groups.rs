@@ -1,0 +1,46 @@
+//! `group` statements: objects of Kubernetes' own groups, of pods or of groups.
+
+use crate::snapshot::GroupEvent;
+use crate::types::group::{GroupKind, NATIVE, PodGroup, Quorum, TopologyConstraint};
+use crate::types::{GroupKey, Span, Text};
+
+use super::words::{self, Key, Line};
+
+const KEYS: &[Key<PodGroup>] = &[
+    ("ns", "its namespace; `default` unless given", |_, _| Ok(())),
+    ("min", "how many members it needs; without, none", |group, v| {
+        group.quorum = Quorum::AtLeast(words::number(v)?);
+        Ok(())
+    }),
+    ("of-groups", "its members are groups", |_, _| Ok(())),
+    ("parent", "the group of groups that it is in", |group, v| {
+        group.parent = Some(v.into());
+        Ok(())
+    }),
+    ("deadline", "of its wait at the barrier, in seconds", |group, v| {
+        group.deadline = Some(Span::from_secs(words::number(v)?));
+        Ok(())
+    }),
+    ("required", "a required topology: the node label", |group, v| {
+        group.topology.push(TopologyConstraint { level: v.into(), required: true });
+        Ok(())
+    }),
+];
+
+/// Reads `group` and `-group`.
+pub fn read(line: &Line) -> Result<GroupEvent, String> {
+    let key = key(line);
+    if line.kind == "-group" {
+        return Ok(GroupEvent::Deleted { key, uid: Text::default() });
+    }
+    let uid = format!("group-{}", line.name);
+    let mut group = PodGroup { quorum: Quorum::None, ..PodGroup::gang(key, uid, 0) };
+    words::apply(line, KEYS, &mut group, words::unknown)?;
+    Ok(GroupEvent::Applied(Box::new(group)))
+}
+
+fn key(line: &Line) -> GroupKey {
+    let kind = line.value("of-groups").map_or(GroupKind::Pods, |_| GroupKind::Groups);
+    let namespace = Text::from(line.value("ns").unwrap_or("default"));
+    GroupKey { dialect: NATIVE, kind, namespace, name: line.name.clone() }
+}

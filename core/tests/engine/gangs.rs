@@ -1,0 +1,396 @@
+//! Groups with objects: what they lack, how they are searched, committed, completed, taken back.
+
+use berth_core::engine::{Notice, Setup};
+use berth_core::framework::Op;
+use berth_core::queue::Station;
+use berth_core::snapshot::{ClusterEvent, GroupEvent};
+use berth_core::types::group::{GroupKind, GroupPhase, SubGroup, SubGroupMembers};
+use berth_core::types::pod::Phase;
+use berth_core::types::{GroupKey, Pod, PodGroup};
+
+use crate::build::{USUAL, With, gang, labelled, node, pod};
+use crate::harness::{World, refused};
+
+fn group(w: &mut World, group: PodGroup) {
+    w.event(ClusterEvent::Groups(GroupEvent::Applied(Box::new(group))));
+}
+
+fn member(name: &str, cpu: i64) -> Pod {
+    pod(name, cpu).grouped("g").owned()
+}
+
+fn binds(w: &mut World) -> Vec<String> {
+    w.pending_writes().into_iter().filter(|write| write.starts_with("bind")).collect()
+}
+
+#[test]
+fn members_wait_for_their_object_and_come_in_any_order() {
+    let mut w = World::new();
+    w.node(node("n1", 4));
+    w.pod(member("a", 1));
+    w.pod(member("b", 1));
+    w.run();
+    assert_eq!(w.station("a"), Some(Station::Gated { plugin: "Gangs" }));
+    w.wait_secs(5);
+    assert_eq!(&*w.condition("a").message, "waiting for pod group g");
+    assert_eq!(&*w.condition("b").reason, "NotReadyForScheduling");
+    group(&mut w, gang("g", 2));
+    w.run();
+    assert_eq!([w.bound("a"), w.bound("b")], ["n1", "n1"]);
+}
+
+#[test]
+fn a_group_that_gathers_quickly_tells_nothing() {
+    let mut w = World::new();
+    w.node(node("n1", 4));
+    group(&mut w, gang("g", 2));
+    w.pod(member("a", 1));
+    w.wait_secs(4);
+    w.pod(member("b", 1));
+    w.run();
+    assert!(w.server.pods.values().all(|pod| pod.unscheduled.is_none()));
+    assert_eq!(w.bound("b"), "n1");
+}
+
+#[test]
+fn at_most_sixteen_members_a_second_are_told() {
+    let mut w = World::new();
+    group(&mut w, gang("g", 100));
+    for at in 0..40 {
+        w.pod(member(&format!("p{at}"), 1));
+    }
+    let told = |w: &World| w.server.pods.values().filter(|pod| pod.unscheduled.is_some()).count();
+    w.wait_secs(4);
+    assert_eq!(told(&w), 0);
+    w.wait_secs(1);
+    assert_eq!(told(&w), 16);
+    w.wait_secs(1);
+    assert_eq!(told(&w), 32);
+    w.wait_secs(1);
+    assert_eq!(told(&w), 40);
+}
+
+#[test]
+fn a_minimum_that_is_lowered_lets_the_group_in_at_once() {
+    let mut w = World::new();
+    w.node(node("n1", 4));
+    group(&mut w, gang("g", 4));
+    for name in ["a", "b", "c"] {
+        w.pod(member(name, 1));
+    }
+    w.run();
+    assert_eq!(w.bound("a"), "");
+    group(&mut w, gang("g", 3));
+    w.run();
+    assert_eq!([w.bound("a"), w.bound("b"), w.bound("c")], ["n1", "n1", "n1"]);
+}
+
+#[test]
+fn unequal_members_find_the_one_assignment_that_works() {
+    for order in [["small", "large"], ["large", "small"]] {
+        let mut w = World::new();
+        w.node(node("four", 4));
+        w.node(node("eight", 8));
+        group(&mut w, gang("g", 2));
+        for name in order {
+            w.pod(member(name, if name == "small" { 4 } else { 8 }));
+        }
+        w.run();
+        assert_eq!([w.bound("small"), w.bound("large")], ["four", "eight"]);
+    }
+}
+
+/// Both fit on two nodes, so the number of nodes says nothing about who should go first; only going
+/// back finds the assignment.
+#[test]
+fn the_search_goes_back_over_an_earlier_member() {
+    let mut w = World::new();
+    w.node(labelled(node("a", 3), &[("rank", "100"), ("x", ""), ("y", "")]));
+    w.node(labelled(node("b", 3), &[("rank", "1"), ("x", "")]));
+    w.node(labelled(node("c", 1), &[("rank", "1"), ("y", "")]));
+    group(&mut w, gang("g", 3));
+    w.pod(member("p", 3).label("wants", "x"));
+    w.pod(member("q", 2).label("wants", "y"));
+    w.pod(member("r", 1).label("wants", "y"));
+    w.run();
+    assert_eq!([w.bound("p"), w.bound("q"), w.bound("r")], ["b", "a", "a"]);
+}
+
+#[test]
+fn a_group_without_room_says_how_many_places_there_are_and_holds_nothing() {
+    let mut w = World::new();
+    for at in 0..6 {
+        w.node(node(&format!("n{at}"), 8));
+    }
+    w.node(node("half", 4));
+    w.node(node("other-half", 4));
+    group(&mut w, gang("g", 8));
+    for at in 0..8 {
+        w.pod(member(&format!("p{at}"), 8));
+    }
+    w.run();
+    let message = w.condition("p0").message;
+    let numbers = "the group needs 8 nodes with 8 cpu free; 6 exist";
+    assert!(message.contains(numbers), "{message}");
+    assert!(message.contains("it can never fit: the nodes hold 6 such pods"), "{message}");
+    assert!((0..8).all(|at| w.held(&format!("p{at}")).is_empty()));
+    assert_eq!(&*w.condition("p7").reason, "Unschedulable");
+}
+
+#[test]
+fn members_above_the_minimum_are_placed_after_and_never_fail_the_group() {
+    let mut w = World::new();
+    w.node(node("n1", 3));
+    group(&mut w, gang("g", 2));
+    for name in ["a", "b", "c", "d"] {
+        w.pod(member(name, 1));
+    }
+    w.run();
+    let bound = ["a", "b", "c", "d"].into_iter().filter(|name| w.bound(name) == "n1").count();
+    assert_eq!(bound, 3);
+    assert_eq!(&*w.condition("d").reason, "Unschedulable");
+    w.node(node("n2", 1));
+    w.wait_secs(3);
+    assert_eq!(w.bound("d"), "n2");
+}
+
+#[test]
+fn a_part_with_a_minimum_must_have_it() {
+    let with_roles = || {
+        let role = |name: &str, min_member| SubGroup {
+            name: name.into(),
+            members: SubGroupMembers::Role(name.into()),
+            min_member,
+            min_groups: None,
+        };
+        PodGroup { sub_groups: vec![role("master", 1), role("worker", 2)], ..gang("g", 3) }
+    };
+    let of = |name: &str, role: &str, cpu| {
+        let mut pod = member(name, cpu);
+        pod.gang.as_mut().expect("a member").hints[0].role = Some(role.into());
+        pod
+    };
+    let mut w = World::new();
+    w.node(node("n1", 3));
+    group(&mut w, with_roles());
+    for name in ["w1", "w2", "w3"] {
+        w.pod(of(name, "worker", 1));
+    }
+    w.wait_secs(6);
+    assert_eq!(&*w.condition("w1").message, "waiting for 0 of 1 members of master");
+    w.pod(of("m", "master", 1));
+    w.run();
+    assert_eq!(w.bound("m"), "n1");
+    assert_eq!(["w1", "w2", "w3"].into_iter().filter(|name| w.bound(name) == "n1").count(), 2);
+}
+
+#[test]
+fn mixed_priorities_and_schedulers_are_refused_with_a_text_that_says_so() {
+    let mut w = World::new();
+    w.node(node("n1", 4));
+    group(&mut w, gang("g", 2));
+    w.pod(member("a", 1).priority(1));
+    w.pod(member("b", 1).priority(2));
+    w.wait_secs(6);
+    let text = "members of pod group default/g have different priorities: 1 and 2";
+    assert_eq!(&*w.condition("a").message, text);
+    group(&mut w, PodGroup { priority: Some(7), ..gang("h", 1) });
+    w.pod(pod("c", 1).grouped("h"));
+    w.wait_secs(6);
+    assert!(w.condition("c").message.contains("has priority 7, its members have priority 0"));
+}
+
+#[test]
+fn each_bind_carries_the_commit() {
+    let mut w = World::new();
+    w.node(node("n1", 4));
+    group(&mut w, gang("g", 2));
+    w.pod(member("a", 1));
+    w.pod(member("b", 1));
+    let bind = w.bind_of("a");
+    let Op::Bind { plan: Some(note), .. } = &bind.op else { panic!("{:?}", bind.op) };
+    assert_eq!(note.to_string(), "uid-of-g/1/2");
+}
+
+#[test]
+fn a_group_that_can_not_be_completed_is_taken_back_after_its_time() {
+    let mut w = World::new();
+    w.node(node("n1", 4));
+    group(&mut w, gang("g", 3));
+    for name in ["a", "b", "c"] {
+        w.pod(member(name, 1));
+    }
+    w.refuse("c", None);
+    // It is tried again and again meanwhile.
+    w.wait_secs(28);
+    assert_eq!([w.bound("a"), w.bound("b")], ["n1", "n1"]);
+    assert!(!w.on_server("a").terminating);
+    w.wait_secs(4);
+    assert!(w.on_server("a").terminating && w.on_server("b").terminating);
+    assert!(!w.on_server("c").terminating, "it was never bound");
+}
+
+#[test]
+fn nobody_without_a_controller_is_taken_back() {
+    let mut w = World::new();
+    w.node(node("n1", 4));
+    group(&mut w, gang("g", 2));
+    w.pod(pod("a", 1).grouped("g"));
+    w.pod(pod("b", 1).grouped("g"));
+    w.refuse("b", None);
+    w.wait_secs(50);
+    assert_eq!(w.bound("a"), "n1");
+    assert!(!w.on_server("a").terminating);
+    let told = w.notices.iter().any(|notice| matches!(notice, Notice::BelowMinimum { .. }));
+    assert!(told, "{:?}", w.notices);
+}
+
+#[test]
+fn a_refused_member_goes_to_another_node_first() {
+    let mut w = World::new();
+    w.node(labelled(node("best", 4), &[("rank", "9")]));
+    w.node(node("other", 4));
+    group(&mut w, gang("g", 2));
+    w.pod(member("a", 1));
+    w.pod(member("b", 1));
+    w.refuse("b", Some("best"));
+    w.wait_secs(3);
+    assert_eq!([w.bound("a"), w.bound("b")], ["best", "other"]);
+}
+
+#[test]
+fn binds_without_a_controller_are_tried_before_any_is_sent() {
+    let mut plugins = USUAL.to_vec();
+    let at = plugins.iter().position(|name| *name == "Gangs").expect("a usual plugin");
+    plugins[at] = "Trying";
+    let mut w = World::of(&plugins, Setup::default());
+    w.node(node("n1", 4));
+    w.node(node("n2", 4));
+    group(&mut w, gang("g", 2));
+    w.pod(pod("a", 3).grouped("g"));
+    w.pod(pod("b", 3).grouped("g"));
+    let first = w.write(|op| matches!(op, Op::TryBind { pod, .. } if pod.name == "a"));
+    let second = w.write(|op| matches!(op, Op::TryBind { pod, .. } if pod.name == "b"));
+    w.answer(&first, refused(422));
+    w.think();
+    assert!(binds(&mut w).is_empty(), "{:?}", binds(&mut w));
+    w.carry_out(second);
+    w.run();
+    assert_eq!((w.held("a"), w.held("b")), (String::new(), String::new()));
+    w.wait_secs(3);
+    assert!(!w.bound("a").is_empty() && !w.bound("b").is_empty());
+}
+
+#[test]
+fn a_successor_completes_what_its_predecessor_began() {
+    let mut w = World::new();
+    w.node(node("n1", 4));
+    group(&mut w, gang("g", 3));
+    for name in ["a", "b", "c"] {
+        w.pod(member(name, 1));
+    }
+    let bind = w.bind_of("a");
+    w.carry_out(bind);
+    w.restart();
+    w.node(node("n1", 4));
+    group(&mut w, gang("g", 3));
+    w.run();
+    assert_eq!([w.bound("b"), w.bound("c")], ["n1", "n1"]);
+}
+
+/// Two of three run; the third is lost, and its place is kept for the one that comes for it.
+#[test]
+fn the_place_of_a_lost_member_is_kept_for_its_replacement() {
+    let mut w = World::new();
+    w.node(node("n1", 3));
+    group(&mut w, gang("g", 3));
+    for name in ["a", "b", "c"] {
+        w.pod(member(name, 1));
+    }
+    w.run();
+    for name in ["a", "b", "c"] {
+        w.change(name, |pod| pod.phase = Phase::Running);
+    }
+    w.wait_secs(61);
+    w.pod_gone("c");
+    w.pod(pod("stranger", 1));
+    w.run();
+    assert_eq!(w.bound("stranger"), "");
+    let told = w.notices.iter().any(|notice| matches!(notice, Notice::BelowMinimum { .. }));
+    assert!(told);
+    w.pod(member("d", 1));
+    w.run();
+    assert_eq!(w.bound("d"), "n1");
+    w.pod_gone("d");
+    w.wait_secs(400);
+    assert_eq!(w.bound("stranger"), "n1", "a place is kept for some time only");
+}
+
+#[test]
+fn the_object_is_told_how_the_group_is() {
+    let mut w = World::new();
+    w.node(node("n1", 4));
+    group(&mut w, gang("g", 2));
+    w.pod(member("a", 1));
+    w.wait_secs(6);
+    assert_eq!(w.told_groups(), [(GroupPhase::Waiting, 0)]);
+    w.pod(member("b", 1));
+    w.run();
+    w.wait_secs(1);
+    assert_eq!(w.told_groups(), [(GroupPhase::Waiting, 0), (GroupPhase::Scheduled, 2)]);
+}
+
+#[test]
+fn groups_of_groups_start_with_as_many_as_they_need() {
+    let composite = |name: &str, min: u32| {
+        let mut group = gang(name, min);
+        group.key = GroupKey { kind: GroupKind::Groups, ..group.key };
+        group
+    };
+    let child = |name: &str| PodGroup { parent: Some("all".into()), ..gang(name, 2) };
+    let mut w = World::new();
+    w.node(node("n1", 5));
+    for name in ["x", "y", "z"] {
+        group(&mut w, child(name));
+        for at in 0..2 {
+            w.pod(pod(&format!("{name}{at}"), 1).grouped(name).owned());
+        }
+    }
+    w.wait_secs(6);
+    assert_eq!(&*w.condition("x0").message, "waiting for pod group all");
+    group(&mut w, composite("all", 2));
+    w.run();
+    let bound = |w: &World, group: &str| {
+        (0..2).filter(|at| w.bound(&format!("{group}{at}")) == "n1").count()
+    };
+    let mut counts = ["x", "y", "z"].map(|group| bound(&w, group));
+    counts.sort_unstable();
+    assert_eq!(counts, [0, 2, 2], "no group of the three is bound in part");
+}
+
+#[test]
+fn a_circle_of_groups_is_told() {
+    let composite = |name: &str, parent: &str| {
+        let group = PodGroup { parent: Some(parent.into()), ..gang(name, 1) };
+        let kind = GroupKind::Groups;
+        PodGroup { key: GroupKey { kind, ..group.key.clone() }, ..group }
+    };
+    let mut w = World::new();
+    group(&mut w, composite("one", "two"));
+    group(&mut w, composite("two", "one"));
+    group(&mut w, PodGroup { parent: Some("one".into()), ..gang("g", 1) });
+    w.pod(member("a", 1));
+    w.wait_secs(6);
+    assert!(w.condition("a").message.contains("are in a circle"), "{}", w.condition("a").message);
+}
+
+#[test]
+fn a_bound_group_of_ten_thousand_waits_at_no_great_cost() {
+    let mut w = World::new();
+    group(&mut w, gang("g", 20_000));
+    for at in 0..2_000 {
+        w.pod(member(&format!("p{at}"), 1));
+    }
+    w.think();
+    assert_eq!(w.engine.queue().entries().count(), 1);
+}
