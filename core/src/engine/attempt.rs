@@ -105,7 +105,7 @@ impl Engine {
     fn search(&mut self, mut search: Search, budget: &mut Budget, timing: Timing<'_>) -> bool {
         let id = search.entry;
         if let Some(gate) = self.closed_gate(id, timing.unsampled()) {
-            self.queue.admit(id, Some(gate.plugin), self.now);
+            self.queue.admit(id, Some(gate.plugin), self.now, self.now);
             self.tell_gated(id, gate, None);
             return false;
         }

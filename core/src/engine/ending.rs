@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::framework::plan::{LedgerCondition, Progress};
+use crate::framework::plan::{LedgerCondition, NameOf, Progress};
 use crate::framework::{ClaimWrite, Op, Point, ReadBack, StageDraft, WriteDraft};
 use crate::snapshot::Cluster;
-use crate::types::claim::{ClaimRef, Consumer};
+use crate::types::claim::{ClaimKey, ClaimRef, Consumer};
 use crate::types::{PodUid, Text};
 
 use super::decision::{Decision, Notice, PlanId, Urgency};
@@ -74,10 +74,14 @@ impl Engine {
         let done = undo.iter().rev().filter(|(label, _)| plan.done.contains(label));
         let named = |(label, op): &(Text, Op)| Some((label.clone(), named(op, &plan.names)?));
         let ops: Vec<(Text, Op)> = done.filter_map(named).collect();
-        let unbound = plan.placements.iter().filter(|placement| !placement.bound);
-        let leaving: BTreeSet<PodUid> = unbound.map(|it| it.pod.uid.clone()).collect();
+        let (bound, unbound): (Vec<_>, Vec<_>) = plan.placements.iter().partition(|it| it.bound);
+        let uids = |of: Vec<&Placement>| of.into_iter().map(|it| it.pod.uid.clone()).collect();
+        let (staying, leaving): (BTreeSet<PodUid>, BTreeSet<PodUid>) = (uids(bound), uids(unbound));
         let mut waits = false;
         for (label, op) in ops {
+            if self.is_of(&op, &staying) {
+                continue;
+            }
             match Released::by(&op) {
                 // Members that stay use what the group has.
                 Some(released) if released.in_use(&self.cluster, &leaving) => {}
@@ -88,6 +92,24 @@ impl Engine {
         if !waits || self.setup.bug("release-not-awaited") {
             self.give_up(id);
         }
+    }
+
+    /// Tells whether what `op` takes back belongs to one of these pods alone: its reservation, or the
+    /// claim that was made for it.
+    fn is_of(&self, op: &Op, pods: &BTreeSet<PodUid>) -> bool {
+        let owner = match op {
+            Op::Claim { write: ClaimWrite::Release { consumer, .. }, .. } => match consumer {
+                Consumer::Pod(uid) => Some(uid),
+                Consumer::PodGroup { .. } | Consumer::Other { .. } => None,
+            },
+            Op::Delete { namespace, name: NameOf::Known(name), .. } => {
+                let key = ClaimKey { namespace: namespace.clone(), name: name.clone() };
+                let record = self.cluster.devices().claim(&key);
+                record.and_then(|record| record.claim.owner_pod.as_ref())
+            }
+            _ => None,
+        };
+        owner.is_some_and(|uid| pods.contains(uid))
     }
 
     /// Sends a release, for which the plan waits: until it is settled the claim could still be
@@ -167,7 +189,8 @@ struct Released {
 
 impl Released {
     fn by(op: &Op) -> Option<Released> {
-        let Op::Claim { claim, write: ClaimWrite::Release { consumer, deallocate }, .. } = op else {
+        let Op::Claim { claim, write: ClaimWrite::Release { consumer, deallocate }, .. } = op
+        else {
             return None;
         };
         let (claim, consumer) = (claim.clone(), consumer.clone());

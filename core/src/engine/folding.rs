@@ -4,7 +4,7 @@ use crate::framework::{Gate, Hint, HintContext, Point};
 use crate::queue::{Entry, EntryId, Station};
 use crate::snapshot::devices::claims::Conflict;
 use crate::snapshot::{Change, Cluster, ClusterEvent, DeviceChange, Lack};
-use crate::types::{Condition, Pod, PodUid, Text};
+use crate::types::{Condition, Pod, PodUid, Text, Timestamp};
 
 use super::classes::ClassKey;
 use super::decision::{Decision, Notice, WriteId};
@@ -182,10 +182,20 @@ impl Engine {
     /// `newcomer`: the member that came just now.
     pub(super) fn admit(&mut self, id: EntryId, newcomer: Option<&PodUid>) {
         let gate = self.timed_gate(id);
-        self.queue.admit(id, gate.as_ref().map(|gate| gate.plugin), self.now);
+        let since = self.ranked_since(id);
+        self.queue.admit(id, gate.as_ref().map(|gate| gate.plugin), since, self.now);
         match gate {
             Some(gate) => self.tell_gated(id, gate, newcomer),
             None => self.gathered(id),
+        }
+    }
+
+    /// What waited before Berth began is ranked by its age, whatever order the lists have.
+    fn ranked_since(&self, id: EntryId) -> Timestamp {
+        let leader = self.queue.entry(id).and_then(|entry| entry.members.first());
+        match leader.and_then(|uid| self.cluster.pod(uid)) {
+            Some(record) if !self.synced_once => record.pod.created.min(self.now),
+            Some(_) | None => self.now,
         }
     }
 
@@ -261,8 +271,16 @@ impl Engine {
         }
         self.rehome(uid);
         let priority = self.cluster.pod(uid).map_or(0, |record| record.pod.priority);
-        if self.queue.entry(id).is_some_and(|entry| entry.members.first() == Some(uid)) {
-            self.queue.set_priority(id, priority);
+        let entry = self.queue.entry(id);
+        let (group, leads) = entry.map_or((None, false), |entry| {
+            (entry.group.clone(), entry.members.first() == Some(uid))
+        });
+        match group {
+            Some(key) => self.rank_group(id, &key, priority),
+            None if leads => self.queue.set_priority(id, priority),
+            None => {}
+        }
+        if leads {
             self.classify(id);
         }
         match station {

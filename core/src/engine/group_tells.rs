@@ -75,11 +75,6 @@ impl Engine {
         }
     }
 
-    fn n_placed(&self, key: &GroupKey) -> u32 {
-        let pods = self.cluster.groups().members(key).filter_map(|uid| self.cluster.pod(uid));
-        pods.filter(|record| record.place.node().is_some()).count() as u32
-    }
-
     fn want_told(&mut self, key: &GroupKey, wanted: (GroupPhase, Text), from: Timestamp) {
         let now = self.now;
         let told = self.group_tells.of.entry(key.clone()).or_insert_with(|| Told {
@@ -112,15 +107,19 @@ impl Engine {
                 return;
             }
             self.group_tells.set_due(&key, None);
-            let Some(uid) = self.cluster.groups().object(&key).map(|group| group.uid.clone())
-            else {
+            let Some(object) = self.cluster.groups().object(&key).cloned() else {
                 self.group_tells.forget(&key);
                 continue;
             };
-            let scheduled = self.n_placed(&key);
+            let scheduled = self.cluster.groups().n_placed(&key);
             let Some(told) = self.group_tells.of.get_mut(&key) else { continue };
             let (phase, message) = told.wanted.clone();
             let sent = GroupTold { phase, message, scheduled };
+            if object.is_told(&sent) {
+                told.written = Some((sent, self.now));
+                continue;
+            }
+            let uid = object.uid.clone();
             told.in_flight = Some(sent.clone());
             let op = Op::TellGroup { group: key.clone(), uid, told: sent };
             self.send(op, Purpose::TellGroup { key }, Urgency::Status);
@@ -129,6 +128,12 @@ impl Engine {
 
     pub(super) fn group_told(&mut self, key: &GroupKey, result: WriteResult) {
         let now = self.now;
+        // What the object says now is looked at before the next words.
+        if let WriteResult::Done(written) = &result
+            && let Some(event) = &written.event
+        {
+            self.fold((**event).clone());
+        }
         let Some(told) = self.group_tells.of.get_mut(key) else { return };
         let Some(sent) = told.in_flight.take() else { return };
         let next = match result {

@@ -78,11 +78,20 @@ impl Engine {
         };
         if let Some(id) = self.queue.group(&key) {
             self.queue.join(id, pod.uid.clone());
+            self.rank_group(id, &key, pod.priority);
             return (id, false);
         }
         let id = self.queue.create(pod.uid.clone(), profile, pod.priority);
         self.queue.name_group(id, &key);
+        self.rank_group(id, &key, pod.priority);
         (id, true)
+    }
+
+    /// A group is ranked by its object's priority, else by its most important member's.
+    pub(super) fn rank_group(&mut self, id: EntryId, key: &GroupKey, of_member: i32) {
+        let of_object = self.cluster.groups().object(key).and_then(|object| object.priority);
+        let known = self.queue.entry(id).map_or(of_member, |entry| entry.priority);
+        self.queue.set_priority(id, of_object.unwrap_or(known.max(of_member)));
     }
 
     /// Returns what holds an entry as a group, or for what its pod says of groups.

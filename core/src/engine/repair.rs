@@ -157,7 +157,9 @@ impl Engine {
             if rules.hold_for == Span::ZERO || kept >= lacks.max(1) {
                 break;
             }
-            let hold = Hold { group: key.clone(), pod: Box::new(pod), until };
+            // It stands for nobody: it is no member.
+            let pod = Box::new(Pod { gang: None, ..pod });
+            let hold = Hold { group: key.clone(), pod, until };
             self.cluster.hold(node, hold);
         }
         let now = self.now;
@@ -228,7 +230,9 @@ impl Engine {
         let since = *standing.partial_since.get_or_insert(self.now);
         let Some(after) = rules.take_back_after else { return self.tell_below(key, &facts) };
         if self.now < since + after {
-            return self.watched.set_due(key, Some(since + after));
+            // It may start before that: then it is told at once.
+            let due = facts.starts.map_or(since + after, |starts| starts.min(since + after));
+            return self.watched.set_due(key, Some(due));
         }
         self.take_back(key, &facts, &rules);
     }

@@ -171,11 +171,19 @@ impl SchedulingQueue {
     }
 
     /// Puts an entry into the active queue, or behind a gate.
-    pub fn admit(&mut self, id: EntryId, gate: Option<&'static str>, now: Timestamp) {
+    ///
+    /// `since`: the time by which it is ranked among others of its priority.
+    pub fn admit(
+        &mut self,
+        id: EntryId,
+        gate: Option<&'static str>,
+        since: Timestamp,
+        now: Timestamp,
+    ) {
         self.leave_station(id);
         self.in_flight.finish(id);
         let Some(entry) = self.entries.get_mut(&id) else { return };
-        entry.enqueued = now;
+        entry.enqueued = since;
         match gate {
             Some(plugin) => {
                 self.put(id, Station::Gated { plugin });

@@ -200,6 +200,7 @@ impl Cluster {
 
     pub(super) fn occupy(&mut self, pod: &Pod, node: NodeIdx) {
         self.nodes.add_pod(node, pod);
+        self.groups.count_placed(pod, 1);
         let version = self.nodes.slot(node).version;
         self.counts.fold(pod, node, 1, version);
         self.storage.add_user(pod, version);
@@ -210,6 +211,7 @@ impl Cluster {
 
     pub(super) fn vacate(&mut self, pod: &Pod, node: NodeIdx) {
         self.nodes.remove_pod(node, pod);
+        self.groups.count_placed(pod, -1);
         let version = self.nodes.slot(node).version;
         self.counts.fold(pod, node, -1, version);
         self.storage.remove_user(pod, version);

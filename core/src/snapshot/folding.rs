@@ -267,7 +267,8 @@ impl Cluster {
             && old.usage == new.usage
             && old.labels == new.labels
             && old.terminating == new.terminating
-            && old.spec == new.spec;
+            && old.spec == new.spec
+            && old.group_hints() == new.group_hints();
         if same {
             return;
         }

@@ -20,13 +20,14 @@ use super::event::{Change, GroupChange, GroupEvent};
 pub use membership::Membership;
 pub use view::{GroupView, Lack, Unit};
 
-/// What is known of groups. Nothing is counted here: whether a member has its place is asked of the
-/// pods.
+/// What is known of groups.
 #[derive(Debug, Default)]
 pub struct Groups {
     objects: BTreeMap<GroupKey, Arc<PodGroup>>,
     /// Pods by what each of their hints names, whether their profile honours it or not.
     members: BTreeMap<GroupKey, BTreeSet<PodUid>>,
+    /// Number of live members that have a place, by what each of their hints names.
+    placed: BTreeMap<GroupKey, u32>,
     /// Groups by the group of groups that they say they are in.
     children: BTreeMap<GroupKey, BTreeSet<GroupKey>>,
     /// Dialects whose objects the server doesn't have.
@@ -54,6 +55,11 @@ impl Groups {
     /// Number of pods that name the group.
     pub fn n_members(&self, key: &GroupKey) -> usize {
         self.members.get(key).map_or(0, BTreeSet::len)
+    }
+
+    /// Number of pods that name the group, have a place and are not on their way out.
+    pub fn n_placed(&self, key: &GroupKey) -> u32 {
+        self.placed.get(key).copied().unwrap_or(0)
     }
 
     /// Returns the groups that say they are in `key`.
@@ -114,6 +120,21 @@ impl Groups {
         }
         if let Some(to) = to {
             self.children.entry(to).or_default().insert(child.clone());
+        }
+    }
+
+    /// A pod takes its place (1) or leaves it (-1).
+    pub(super) fn count_placed(&mut self, pod: &Pod, sign: i32) {
+        if pod.terminating {
+            return;
+        }
+        for hint in pod.group_hints() {
+            let key = hint.key(&pod.namespace);
+            let count = self.placed.entry(key.clone()).or_default();
+            *count = count.saturating_add_signed(sign);
+            if *count == 0 {
+                self.placed.remove(&key);
+            }
         }
     }
 

@@ -1,12 +1,12 @@
 //! Groups with objects: what they lack, how they are searched, committed, completed, taken back.
 
-use berth_core::engine::{Notice, Setup};
+use berth_core::engine::{Input, Notice, Setup};
 use berth_core::framework::Op;
 use berth_core::queue::Station;
 use berth_core::snapshot::{ClusterEvent, GroupEvent};
 use berth_core::types::group::{GroupKind, GroupPhase, SubGroup, SubGroupMembers};
 use berth_core::types::pod::Phase;
-use berth_core::types::{GroupKey, Pod, PodGroup};
+use berth_core::types::{GroupKey, Pod, PodGroup, Timestamp};
 
 use crate::build::{USUAL, With, gang, labelled, node, pod};
 use crate::harness::{World, refused};
@@ -324,6 +324,32 @@ fn the_place_of_a_lost_member_is_kept_for_its_replacement() {
     w.pod_gone("d");
     w.wait_secs(400);
     assert_eq!(w.bound("stranger"), "n1", "a place is kept for some time only");
+}
+
+/// The older pod of what waited before the engine began goes first, whatever order they are listed in.
+#[test]
+fn what_waited_before_is_ranked_by_age() {
+    let setup = Setup { watches: vec!["pods".into()], ..Setup::default() };
+    let mut w = World::with(setup);
+    w.node(node("n1", 1));
+    for (name, created) in [("young", 200_000), ("old", 100_000)] {
+        w.pod(Pod { created: Timestamp(created), ..pod(name, 1) });
+    }
+    w.input(Input::Watch { kind: "pods".into(), synced: true });
+    w.run();
+    assert_eq!([w.bound("young"), w.bound("old")], ["", "n1"]);
+}
+
+#[test]
+fn a_group_is_ranked_by_its_object() {
+    let mut w = World::new();
+    group(&mut w, PodGroup { priority: Some(5), uneven_priorities: true, ..gang("g", 2) });
+    w.pod(member("a", 1));
+    w.pod(pod("single", 1).priority(1));
+    w.pod(member("b", 1));
+    w.node(node("n1", 2));
+    w.run();
+    assert_eq!([w.bound("a"), w.bound("b"), w.bound("single")], ["n1", "n1", ""]);
 }
 
 #[test]
