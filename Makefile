@@ -13,7 +13,7 @@
 #   make campaign        faults on a real control plane, into docs/faults.tsv (ROWS=F14,F15 COUNT=30 SCHEDULER=berth); no row is all
 #   make campaign-share  the same, as much of it as `make test` plays
 #   make faults-page     docs/faults.md from docs/faults.tsv
-#   make planted-live    bugs planted in Berth must be convicted on a real control plane; SHARE= for all twenty
+#   make planted-live    bugs planted in Berth must be convicted on a real control plane; SHARE= for all of them
 #   make golden          rewrites expected texts; read the diff
 #   make stand           builds etcd, kube-apiserver and kube-scheduler, and runs the first two
 #   make doc             the API documentation
@@ -82,7 +82,7 @@ planted: planted-sim planted-live
 planted-sim:
 	$(CARGO) test --package berth-sim --features planted-bugs
 
-# On a real control plane: SHARE= convicts of all twenty, which takes some minutes.
+# On a real control plane: SHARE= convicts of all of them, which takes a quarter of an hour.
 SHARE ?= --share
 planted-live:
 	$(CARGO) build --package berth --package berth-faults --bins --features berth/planted-bugs

@@ -195,7 +195,7 @@ fn shown(api: &ApiClient, waiting: &BTreeSet<PodUid>) -> Result<String, Box<dyn 
     let placed: BTreeSet<PodUid> = placed.map(|pod| pod.uid.clone()).collect();
     let served = [SCHEDULER.to_owned()];
     let (pods, claims) = (&shown_pods, &[]);
-    let view = View { nodes: &nodes, pods, claims, placed: &placed, served: &served };
+    let view = View { nodes: &nodes, pods, claims, groups: &[], placed: &placed, served: &served };
     Ok(table(&view, Paint::of_stdout()))
 }
 

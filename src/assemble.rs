@@ -1,6 +1,8 @@
 //! A configuration becomes what an engine is made of: profiles with the compiled-in plugins, and
 //! the setup around them. `berth run` and `berth simulate` share it, so both decide alike.
 
+mod groups;
+
 use std::sync::Arc;
 
 use berth_core::engine::{AlwaysGate, Setup};
@@ -28,7 +30,8 @@ pub fn assemble(
     if !errors.is_empty() {
         return Err(errors);
     }
-    let errors = differing_queue_sorts(&configuration.profiles, &profiles);
+    let mut errors = differing_queue_sorts(&configuration.profiles, &profiles);
+    errors.extend(groups::refusals(&configuration.profiles, &profiles));
     if !errors.is_empty() {
         return Err(errors);
     }

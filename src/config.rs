@@ -28,6 +28,8 @@ pub(crate) use message::go_duration;
 /// The one version that is read.
 pub const API_VERSION: &str = "kubescheduler.config.k8s.io/v1";
 pub const KIND: &str = "KubeSchedulerConfiguration";
+/// The version of what is Berth's own, such as the arguments of its plugins.
+pub const OWN_API_VERSION: &str = "berth.dev/v1alpha1";
 
 /// A completed configuration: every default is filled in.
 #[derive(Clone, Debug, PartialEq)]

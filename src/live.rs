@@ -5,14 +5,15 @@
 //!
 //! Reading order: [`credentials`], [`pool`], [`client`], [`rate`], [`kinds`], [`watch`],
 //! [`request`], [`outcome`], [`forbidden`], [`dispatch`], [`events`], [`clock`], `doubt`,
-//! [`driver`], [`lease`], [`preflight`], [`compare`]; `reach`, `discovery` and `start` put them
-//! together.
+//! [`driver`], [`lease`], [`dialects`], [`preflight`], [`compare`]; `reach`, `discovery` and `start`
+//! put them together.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod client;
 pub mod clock;
 pub mod compare;
 pub mod credentials;
+pub mod dialects;
 mod discovery;
 pub mod dispatch;
 mod doubt;
@@ -46,6 +47,7 @@ use crate::observe::serve::{ServeError, Served, Serving};
 use crate::wire::Kind;
 
 use client::{ConnectError, Target};
+use dialects::Dialects;
 use lease::Election;
 use preflight::Preflight;
 use start::Parts;
@@ -144,7 +146,9 @@ impl EndSignals {
 async fn run_until_signal(mut run: Run) -> Result<(), RunError> {
     let mut signals = Signals::listen()?;
     // Before the server is looked for, so that probes are answered meanwhile.
-    let preflight = Preflight::of(&run);
+    let lease = run.election.as_ref().map(|election| &election.rules);
+    let dialects = Dialects::of(&run.profiles, lease);
+    let preflight = Preflight::of(&run, &dialects);
     let watched = Arc::new(OnceLock::new());
     let served = open_port(&mut run, Arc::clone(&watched)).await?;
     let clients = tokio::select! {
@@ -156,8 +160,8 @@ async fn run_until_signal(mut run: Run) -> Result<(), RunError> {
         _ = signals.end.next() => return Ok(()),
     };
     let _ = watched.set(kinds.clone());
-    tokio::spawn(preflight.run(clients.main.clone(), kinds.clone()));
-    let parts = start::start(run, clients, kinds).map_err(system("starting a thread"))?;
+    tokio::spawn(preflight.run(clients.main.clone(), kinds.clone(), dialects.clone()));
+    let parts = start::start(run, clients, kinds, dialects).map_err(system("starting a thread"))?;
     until_ended(parts, signals, served).await
 }
 

@@ -5,6 +5,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod claims;
+pub mod groups;
 pub mod input;
 pub mod objects;
 mod place;
@@ -19,6 +20,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use berth_core::framework::ArgError;
+use berth_core::types::Text;
 
 use crate::assemble::assemble;
 use crate::config::{self, Configuration, LoadError};
@@ -140,17 +142,17 @@ pub fn simulate(
         Ok(assembled) => assembled,
         Err(refused) => return Err(refusal(&objects, config, &refused)),
     };
-    let names = configuration.profiles.iter().map(|spec| spec.scheduler_name.to_string());
+    let served = profiles.iter().flat_map(|profile| profile.names().map(Text::to_string)).collect();
     let run = run::run(objects.phases, profiles, setup);
     let result = result(&run, objects.ignored, objects.notes);
-    Ok(Simulated { result, run, served: names.collect() })
+    Ok(Simulated { result, run, served })
 }
 
 impl Simulated {
     /// Returns the table for people.
     pub fn table(&self, paint: Paint) -> String {
-        let Run { nodes, pods, claims, placed, .. } = &self.run;
-        let view = View { nodes, pods, claims, placed, served: &self.served };
+        let Run { nodes, pods, claims, groups, placed, .. } = &self.run;
+        let view = View { nodes, pods, claims, groups, placed, served: &self.served };
         let mut text = table(&view, paint);
         if !self.result.ignored.is_empty() {
             let kinds =

@@ -6,11 +6,12 @@
 //!
 //! Reading order: [`field`] (decoding that can't fail), [`problem`], [`meta`], [`quantity`],
 //! [`selector`], then one module a family: [`pod`], [`node`], [`volume`], [`workload`], [`device`],
-//! [`claim`]; [`object`] puts them behind one `decode`.
+//! [`claim`], and [`dialect`] for groups; [`object`] puts them behind one `decode`.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod claim;
 pub mod device;
+pub mod dialect;
 pub mod field;
 pub mod k8s;
 pub mod meta;

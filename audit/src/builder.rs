@@ -14,6 +14,7 @@ use crate::report::{Invariant, Report};
 use crate::wire::{Target, WireBody};
 
 pub(crate) const SCHEDULER: &str = "berth";
+const CLASS: &str = "gpu";
 
 /// Each step takes 10 ms, one revision if it writes.
 pub(crate) struct Builder {
@@ -103,13 +104,109 @@ impl Builder {
         self.put(format!("/registry/podgroups/default/{name}"), group)
     }
 
+    /// A claim without an allocation, reserved for these pods.
     pub(crate) fn claim(&mut self, name: &str, pod_uids: &[String]) -> &mut Self {
-        let consumer = |uid: &String| json!({"resource": "pods", "name": "p", "uid": uid});
-        let claim = json!({
-            "kind": "ResourceClaim", "metadata": {"namespace": "default", "name": name},
-            "status": {"reservedFor": pod_uids.iter().map(consumer).collect::<Vec<_>>()},
+        let status = json!({"reservedFor": consumers(pod_uids)});
+        self.claim_status(name, status)
+    }
+
+    /// The first replica allocates devices of driver `dr`, named as `pool/device`, and reserves the
+    /// claim for these pods.
+    pub(crate) fn claim_as(&mut self, name: &str, pods: &[String], devices: &[&str]) -> &mut Self {
+        self.claim_by("berth-0", name, pods, devices)
+    }
+
+    pub(crate) fn claim_by(
+        &mut self,
+        user: &str,
+        name: &str,
+        pods: &[String],
+        devices: &[&str],
+    ) -> &mut Self {
+        let results: Vec<Value> = devices.iter().map(|device| result(device)).collect();
+        self.claim_given(user, name, pods, &results)
+    }
+
+    /// The same with results of the caller's, made by [`result`].
+    pub(crate) fn claim_given(
+        &mut self,
+        user: &str,
+        name: &str,
+        pods: &[String],
+        results: &[Value],
+    ) -> &mut Self {
+        let group = "/apis/resource.k8s.io/v1/namespaces/default";
+        self.logged(user, "patch", &format!("{group}/resourceclaims/{name}/status"), Some(200));
+        let allocation = json!({"devices": {"results": results}});
+        let status = json!({"reservedFor": consumers(pods), "allocation": allocation});
+        self.claim_status(name, status)
+    }
+
+    fn claim_status(&mut self, name: &str, status: Value) -> &mut Self {
+        let key = claim_key(name);
+        let known = self.stored.get(&key).map(|claim| claim["metadata"].clone());
+        let metadata = known.unwrap_or_else(|| {
+            self.uids += 1;
+            json!({"namespace": "default", "name": name, "uid": format!("claim-{}", self.uids)})
         });
-        self.put(format!("/registry/resourceclaims/default/{name}"), claim)
+        let requests = json!([{"name": "r", "exactly": {"deviceClassName": CLASS}}]);
+        let claim = json!({
+            "kind": "ResourceClaim", "metadata": metadata, "status": status,
+            "spec": {"devices": {"requests": requests}},
+        });
+        self.put(key, claim)
+    }
+
+    /// Sets any fields of a claim that is stored.
+    pub(crate) fn claim_with(&mut self, name: &str, over: Value) -> &mut Self {
+        let key = claim_key(name);
+        let mut claim = self.stored[&key].clone();
+        merge(&mut claim, over);
+        self.put(key, claim)
+    }
+
+    pub(crate) fn claim_gone(&mut self, name: &str) -> &mut Self {
+        self.delete(&claim_key(name))
+    }
+
+    /// A complete pool of driver `dr` in a slice of the same name, and the class that all claims
+    /// ask for.
+    pub(crate) fn pool(&mut self, name: &str, devices: &[&str]) -> &mut Self {
+        let devices: Vec<Value> = devices.iter().map(|name| json!({"name": name})).collect();
+        self.class(json!([])).slice(name, json!({"pool": {"name": name}, "devices": devices}))
+    }
+
+    pub(crate) fn class(&mut self, selectors: Value) -> &mut Self {
+        let class = json!({
+            "kind": "DeviceClass", "metadata": {"name": CLASS}, "spec": {"selectors": selectors},
+        });
+        self.put(class_key(), class)
+    }
+
+    pub(crate) fn class_gone(&mut self) -> &mut Self {
+        self.delete(&class_key())
+    }
+
+    /// A slice of driver `dr`, the only one of generation 1 of its pool unless the spec says else.
+    pub(crate) fn slice(&mut self, name: &str, spec: Value) -> &mut Self {
+        let mut whole = json!({
+            "driver": "dr", "allNodes": true, "pool": {"generation": 1, "resourceSliceCount": 1},
+        });
+        merge(&mut whole, spec);
+        let slice = json!({"kind": "ResourceSlice", "metadata": {"name": name}, "spec": whole});
+        self.put(format!("/registry/resourceslices/{name}"), slice)
+    }
+
+    pub(crate) fn slice_gone(&mut self, name: &str) -> &mut Self {
+        self.delete(&format!("/registry/resourceslices/{name}"))
+    }
+
+    /// Taints the devices of a pool.
+    pub(crate) fn taint_rule(&mut self, name: &str, pool: &str) -> &mut Self {
+        let taint = json!({"key": "broken", "effect": "NoSchedule"});
+        let spec = json!({"deviceSelector": {"pool": pool}, "taint": taint});
+        let rule = json!({"kind": "DeviceTaintRule", "metadata": {"name": name}, "spec": spec});
+        self.put(format!("/registry/devicetaintrules/{name}"), rule)
     }
 
     /// A write to the Lease that is committed and logged.
@@ -318,6 +415,25 @@ impl PodSteps<'_> {
     pub(crate) fn gone(self) {
         self.builder.delete(&self.key);
     }
+}
+
+fn class_key() -> String {
+    format!("/registry/deviceclasses/{CLASS}")
+}
+
+fn claim_key(name: &str) -> String {
+    format!("/registry/resourceclaims/default/{name}")
+}
+
+fn consumers(pod_uids: &[String]) -> Vec<Value> {
+    let consumer = |uid: &String| json!({"resource": "pods", "name": "p", "uid": uid});
+    pod_uids.iter().map(consumer).collect()
+}
+
+/// A device of driver `dr`, named as `pool/device`, as an allocation has it.
+pub(crate) fn result(device: &str) -> Value {
+    let (pool, device) = device.split_once('/').expect("pool and device");
+    json!({"request": "r", "driver": "dr", "pool": pool, "device": device})
 }
 
 /// Sets what `over` holds: maps are merged, all else replaced.

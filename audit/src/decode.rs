@@ -1,5 +1,7 @@
 //! Reads the objects that are judged out of etcd's JSON.
 
+mod devices;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -7,7 +9,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use crate::moment::Moment;
-use crate::objects::{Claim, Group, HostPort, Lease, Name, Node, Object, Pod, Taint, Toleration};
+use crate::objects::{Group, HostPort, Lease, Name, Node, Object, Pod, Taint, Toleration};
 use crate::requests::{
     Asked, Container, ContainerStatus, NoQuantity, Quantities, Resources, amounts, effective,
 };
@@ -49,7 +51,10 @@ pub(crate) fn decode(value: &[u8]) -> Result<Option<Object>, DecodeError> {
         "Node" => Object::Node(Arc::new(node(read(&kind, value)?)?)),
         "PodGroup" => Object::Group(Arc::new(group(read(&kind, value)?))),
         "Lease" => Object::Lease(Arc::new(lease(read(&kind, value)?))),
-        "ResourceClaim" => Object::Claim(Arc::new(claim(read(&kind, value)?))),
+        "ResourceClaim" => Object::Claim(Arc::new(devices::claim(value)?)),
+        "ResourceSlice" => Object::Slice(Arc::new(devices::slice(value)?)),
+        "DeviceClass" => Object::Class(Arc::new(devices::class(value)?)),
+        "DeviceTaintRule" => Object::TaintRule(Arc::new(devices::taint_rule(value)?)),
         _ => return Ok(None),
     }))
 }
@@ -66,6 +71,7 @@ struct Meta {
     name: String,
     uid: String,
     deletion_timestamp: Option<String>,
+    finalizers: Vec<String>,
     labels: Option<BTreeMap<String, String>>,
 }
 
@@ -138,6 +144,8 @@ struct PodStatus {
     init_container_statuses: Vec<ContainerStatus>,
     allocated_resources: Option<Quantities>,
     resources: Option<Resources>,
+    resource_claim_statuses: Vec<serde_json::Value>,
+    extended_resource_claim_status: Option<serde_json::Value>,
 }
 
 fn pod(wire: WirePod) -> Result<Pod, DecodeError> {
@@ -150,6 +158,7 @@ fn pod(wire: WirePod) -> Result<Pod, DecodeError> {
         .is_some_and(|terms| !terms.is_empty());
     Ok(Pod {
         is_plain: is_plain(&spec, &ports),
+        claims: claims(&spec, &status),
         uid: metadata.uid.clone(),
         is_deleting: metadata.deletion_timestamp.is_some(),
         name: metadata.name(),
@@ -187,6 +196,14 @@ fn requests(spec: &PodSpec, status: &PodStatus) -> Result<crate::objects::Amount
         resize_is_infeasible: status.conditions.iter().any(is_infeasible),
     };
     Ok(effective(&asked)?)
+}
+
+/// Claims made from a template are named by the status, and so is the one for extended resources.
+fn claims(spec: &PodSpec, status: &PodStatus) -> BTreeSet<String> {
+    let made = status.resource_claim_statuses.iter();
+    let named =
+        spec.resource_claims.iter().chain(made).chain(&status.extended_resource_claim_status);
+    named.filter_map(|claim| Some(claim["resourceClaimName"].as_str()?.to_owned())).collect()
 }
 
 fn read_all(containers: &[serde_json::Value]) -> Result<Vec<Container>, DecodeError> {
@@ -343,37 +360,6 @@ fn lease(wire: WireLease) -> Lease {
         name: wire.metadata.name(),
         holder: wire.spec.holder_identity.unwrap_or_default(),
         renewed: wire.spec.renew_time.as_deref().and_then(Moment::parse),
-    }
-}
-
-#[derive(Deserialize)]
-struct WireClaim {
-    #[serde(default)]
-    metadata: Meta,
-    #[serde(default)]
-    status: ClaimStatus,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "camelCase", default)]
-struct ClaimStatus {
-    reserved_for: Vec<Consumer>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct Consumer {
-    resource: String,
-    name: String,
-    uid: String,
-}
-
-fn claim(wire: WireClaim) -> Claim {
-    let consumers = wire.status.reserved_for.into_iter();
-    let pods = consumers.filter(|consumer| consumer.resource == "pods");
-    Claim {
-        name: wire.metadata.name(),
-        reserved_for: pods.map(|consumer| (consumer.name, consumer.uid)).collect(),
     }
 }
 

@@ -16,6 +16,9 @@ pub(crate) enum Object {
     Group(Arc<Group>),
     Lease(Arc<Lease>),
     Claim(Arc<Claim>),
+    Slice(Arc<Slice>),
+    Class(Arc<Class>),
+    TaintRule(Arc<TaintRule>),
 }
 
 /// Names an object within its kind.
@@ -56,6 +59,8 @@ pub(crate) struct Pod {
     pub(crate) is_plain: bool,
     /// It forbids others beside it.
     pub(crate) has_anti_affinity: bool,
+    /// Names of the claims that it uses, as far as they are made.
+    pub(crate) claims: BTreeSet<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -73,7 +78,7 @@ impl HostPort {
     }
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Toleration {
     /// Empty for all keys.
     pub(crate) key: String,
@@ -137,6 +142,103 @@ pub(crate) struct Lease {
 #[derive(Clone, Debug)]
 pub(crate) struct Claim {
     pub(crate) name: Name,
+    pub(crate) uid: String,
     /// Name and UID of each pod that it is reserved for.
     pub(crate) reserved_for: Vec<(String, String)>,
+    /// Whether it is reserved for anybody at all, groups of pods included.
+    pub(crate) is_reserved: bool,
+    /// None: nothing is allocated. A claim without requests is allocated no devices.
+    pub(crate) allocation: Option<Vec<Grant>>,
+    /// The class of each request, by the name that results have for it.
+    pub(crate) classes: BTreeMap<String, String>,
+    /// It was to be deleted, and something keeps it.
+    pub(crate) is_deleting: bool,
+    /// It has the finalizer that whoever allocates puts on.
+    pub(crate) is_protected: bool,
+}
+
+/// One device, cluster-wide.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct DeviceId {
+    pub(crate) pool: PoolId,
+    pub(crate) device: String,
+}
+
+/// Pools of different drivers may have the same name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct PoolId {
+    pub(crate) driver: String,
+    pub(crate) pool: String,
+}
+
+impl std::fmt::Display for DeviceId {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "{}/{}/{}", self.pool.driver, self.pool.pool, self.device)
+    }
+}
+
+/// A device that is allocated to a claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Grant {
+    pub(crate) id: DeviceId,
+    pub(crate) request: String,
+    /// It takes the device from nobody.
+    pub(crate) is_admin: bool,
+    /// Names the share; nothing: the device is the claim's alone.
+    pub(crate) share: Option<String>,
+    /// What the share takes of each capacity.
+    pub(crate) consumed: Amounts,
+    pub(crate) tolerations: Vec<Toleration>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Slice {
+    pub(crate) pool: PoolId,
+    pub(crate) generation: i64,
+    /// Its devices can be had on this node only; nothing: on several, or each says where.
+    pub(crate) node: Option<String>,
+    /// How many slices the pool has at this generation.
+    pub(crate) count: u64,
+    pub(crate) devices: Vec<Device>,
+    /// Counters of each set.
+    pub(crate) counters: BTreeMap<String, Amounts>,
+    /// Something of it can't be read: nothing of its pool is known for sure.
+    pub(crate) is_unreadable: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Device {
+    pub(crate) name: String,
+    /// NoSchedule and NoExecute.
+    pub(crate) taints: Vec<Taint>,
+    pub(crate) capacity: Amounts,
+    /// What it takes of the counters of each set, however many claims have a share of it.
+    pub(crate) consumes: Vec<(String, Amounts)>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Class {
+    pub(crate) name: String,
+    /// A selector that is none as we know them.
+    pub(crate) is_unreadable: bool,
+}
+
+/// Taints devices from outside of their slices.
+#[derive(Clone, Debug)]
+pub(crate) struct TaintRule {
+    /// Nothing: all of them.
+    pub(crate) driver: Option<String>,
+    pub(crate) pool: Option<String>,
+    pub(crate) device: Option<String>,
+    /// NoSchedule or NoExecute; nothing for an effect that does not count.
+    pub(crate) taint: Option<Taint>,
+}
+
+impl TaintRule {
+    pub(crate) fn is_about(&self, id: &DeviceId) -> bool {
+        let same = |wanted: &Option<String>, has: &str| wanted.as_ref().is_none_or(|w| w == has);
+        same(&self.driver, &id.pool.driver)
+            && same(&self.pool, &id.pool.pool)
+            && same(&self.device, &id.device)
+    }
 }

@@ -11,6 +11,10 @@ pub struct Report {
     pub binds: u64,
     /// Binds by others; they are not judged.
     pub foreign_binds: u64,
+    /// Times that a claim was allocated to, by the replicas or by nobody that can be named.
+    pub allocations: u64,
+    /// The same by others; they are not judged.
+    pub foreign_allocations: u64,
     pub violations: Vec<Violation>,
     /// Evidence that is missing: without these a clean report would mean more.
     pub problems: Vec<String>,
@@ -31,6 +35,8 @@ pub struct Violation {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Invariant {
+    /// No device is given beyond what there is of it.
+    I1,
     /// No bind makes a node overfull.
     I2,
     /// One target a pod, until that is known to have failed.
@@ -41,8 +47,10 @@ pub enum Invariant {
     I5,
     /// Nothing is sent without the Lease.
     I9,
-    /// Nothing is kept for what is gone.
+    /// Nothing is kept for what is gone, and nobody is bound without the claims that he uses.
     I12,
+    /// No device is given of which it isn't known for sure that it may be.
+    I14,
 }
 
 impl Report {
@@ -80,11 +88,14 @@ impl fmt::Display for Report {
         }
         writeln!(
             formatter,
-            "{} violations in {} revisions, {} binds, {} foreign binds; {} values or lines skipped",
+            "{} violations in {} revisions, {} binds, {} foreign binds; {} allocations, {} foreign \
+             allocations; {} values or lines skipped",
             self.violations.len(),
             self.revisions,
             self.binds,
             self.foreign_binds,
+            self.allocations,
+            self.foreign_allocations,
             self.skipped
         )
     }

@@ -124,6 +124,12 @@ impl Target {
         self.group.is_empty() && (by_pod || self.resource == "bindings")
     }
 
+    /// Where devices are allocated to a claim, and it is reserved.
+    pub(crate) fn is_claim_status(&self) -> bool {
+        let is_claim = self.group == "resource.k8s.io" && self.resource == "resourceclaims";
+        is_claim && self.subresource == "status"
+    }
+
     pub(crate) fn is_lease(&self) -> bool {
         self.group == "coordination.k8s.io" && self.resource == "leases"
     }

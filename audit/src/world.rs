@@ -87,7 +87,11 @@ impl World {
                     self.in_group.get_mut(&group).map(|keys| keys.remove(key));
                 }
             }
-            Object::Lease(_) | Object::Claim(_) => {}
+            Object::Lease(_)
+            | Object::Claim(_)
+            | Object::Slice(_)
+            | Object::Class(_)
+            | Object::TaintRule(_) => {}
         }
     }
 
@@ -107,7 +111,11 @@ impl World {
                     self.in_group.entry(group).or_default().insert(Arc::clone(key));
                 }
             }
-            Object::Lease(_) | Object::Claim(_) => {}
+            Object::Lease(_)
+            | Object::Claim(_)
+            | Object::Slice(_)
+            | Object::Class(_)
+            | Object::TaintRule(_) => {}
         }
     }
 
@@ -115,9 +123,9 @@ impl World {
         self.objects.iter().filter_map(|(key, object)| Some((key, as_pod(Some(object))?)))
     }
 
-    pub(crate) fn claims(&self) -> impl Iterator<Item = &Arc<Claim>> {
-        self.objects.values().filter_map(|object| match object {
-            Object::Claim(claim) => Some(claim),
+    pub(crate) fn claims(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<Claim>)> {
+        self.objects.iter().filter_map(|(key, object)| match object {
+            Object::Claim(claim) => Some((key, claim)),
             _ => None,
         })
     }

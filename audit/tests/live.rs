@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use berth_audit::{
     AuditError, Auditor, Invariant, LeaseRule, Limits, Replica, Report, Sources, WireWrite,
 };
-use berth_stand::{ADMIN, ApiClient, KubeScheduler, Options, Stand, User, wait_for};
+use berth_stand::{ADMIN, ApiClient, KubeScheduler, Options, Patch, Stand, User, wait_for};
 use serde_json::{Value, json};
 
 const SOON: Duration = Duration::from_secs(30);
@@ -279,6 +279,69 @@ fn two_targets_on_the_wire_are_convicted(scene: &Scene) {
     let report = scene.judge();
     let [violation] = report.of(Invariant::I3)[..] else { panic!("not one of I3:\n{report}") };
     assert!(violation.text.starts_with("default/b was sent to n-2"), "{report}");
+}
+
+#[test]
+fn a_device_given_twice_and_one_of_an_incomplete_pool_are_convicted() {
+    let Some(scene) = Scene::start() else { return };
+    scene.take_lease();
+    let class = json!({
+        "apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "gpu"},
+        "spec": {"selectors": [{"cel": {"expression": "true"}}]},
+    });
+    create(&scene.admin, &[class, slice("whole", 1), slice("part", 2)]);
+    for name in ["a", "b", "c"] {
+        create(&scene.admin, &[claim(name)]);
+    }
+    allocate(&scene.scheduler, "a", "whole");
+    let report = scene.judge();
+    assert!(report.is_clean(), "{report}");
+    assert_eq!((report.allocations, report.foreign_allocations), (1, 0), "{report}");
+    allocate(&scene.scheduler, "b", "whole");
+    allocate(&scene.scheduler, "c", "part");
+    let report = scene.judge();
+    let texts: Vec<&str> = report.violations.iter().map(|v| v.text.as_str()).collect();
+    let id = "gpu.example.com";
+    assert_eq!(
+        texts,
+        [
+            format!(
+                "default/b gets {id}/whole/x by berth-0: it is given 2 times, to default/a, default/b"
+            ),
+            format!(
+                "default/c gets {id}/part/x by berth-0: its pool has 1 of 2 slices of generation 1"
+            ),
+        ],
+        "{report}"
+    );
+    assert!(report.problems.is_empty(), "{report}");
+}
+
+/// A slice of a pool of the same name, which should have so many.
+fn slice(name: &str, of: u32) -> Value {
+    json!({
+        "apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": name},
+        "spec": {
+            "driver": "gpu.example.com", "allNodes": true, "devices": [{"name": "x"}],
+            "pool": {"name": name, "generation": 1, "resourceSliceCount": of},
+        },
+    })
+}
+
+fn claim(name: &str) -> Value {
+    let request = json!({"name": "r", "exactly": {"deviceClassName": "gpu"}});
+    json!({
+        "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim",
+        "metadata": {"namespace": "default", "name": name},
+        "spec": {"devices": {"requests": [request]}},
+    })
+}
+
+fn allocate(api: &ApiClient, claim: &str, pool: &str) {
+    let result = json!({"request": "r", "driver": "gpu.example.com", "pool": pool, "device": "x"});
+    let status = json!({"status": {"allocation": {"devices": {"results": [result]}}}});
+    let path = format!("/apis/resource.k8s.io/v1/namespaces/default/resourceclaims/{claim}/status");
+    api.patch(&path, Patch::Merge, &status).expect("allocated");
 }
 
 /// A policy that refuses the bind of one member for good: kube-scheduler leaves the others bound.

@@ -174,6 +174,11 @@ pub(crate) fn schedule(engine: &mut Engine, mix: &Mix, first: usize, count: usiz
     for at in first..first + count {
         engine.handle(Input::Cluster(ClusterEvent::PodApplied(Box::new(pod(mix, at)))), now);
     }
+    answer_all(engine, now)
+}
+
+/// Polls until nothing is left to do, and answers every write. Returns how many were binds.
+pub(crate) fn answer_all(engine: &mut Engine, now: Timestamp) -> usize {
     let mut bound = 0;
     loop {
         let poll = engine.poll(now);

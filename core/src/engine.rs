@@ -28,6 +28,7 @@ mod groups;
 mod guard;
 pub mod input;
 mod judge;
+mod letting_go;
 pub mod measures;
 mod message;
 mod only;

@@ -18,6 +18,7 @@ mod filter;
 mod gate;
 mod hints;
 mod lookup;
+mod others;
 mod reserve;
 mod score;
 mod stale;

@@ -1,8 +1,8 @@
 //! The gate of what isn't built yet: pods that need it wait outside the queue, told why.
 //!
-//! It is asked for every pod, whatever plugins its profile has: a term, a claim or a group that
-//! nobody looks at would be ignored. A pod that waits here is never called Unschedulable, on which
-//! autoscalers act.
+//! It is asked for every pod, whatever plugins its profile has: a term or a claim that nobody looks
+//! at would be ignored. What of groups isn't built, the ledger refuses with the group. A pod that
+//! waits here is never called Unschedulable, on which autoscalers act.
 
 use berth_core::framework::{Gate, Hint, HintContext, Interest, PreEnqueue};
 use berth_core::snapshot::storage::Storage;
@@ -36,7 +36,6 @@ pub fn gate(pod: &Pod, cluster: &Cluster) -> Option<Text> {
     problem
         .map(|problem| Text::from(format!("the pod can't be understood: {problem}")))
         .or_else(|| own_terms(pod))
-        .or_else(|| group(pod))
         .or_else(|| volumes(pod, cluster.storage()))
         .or_else(|| anti_affine_pod(pod, cluster))
 }
@@ -49,11 +48,6 @@ fn own_terms(pod: &Pod) -> Option<Text> {
     };
     of("affinity", &pod.spec.required_affinity)
         .or_else(|| of("anti-affinity", &pod.spec.required_anti_affinity))
-}
-
-fn group(pod: &Pod) -> Option<Text> {
-    let group = &pod.group_hints().first()?.name;
-    Some(Text::from(format!("pod group {:?}: gang scheduling is not supported yet", &**group)))
 }
 
 /// Names the first claim that would have to be bound. One that does not exist, is lost or is being

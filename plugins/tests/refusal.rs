@@ -37,7 +37,6 @@ fn a_plugin_that_is_not_built_is_refused_by_name_wherever_it_is_enabled() {
     let unbuilt = [
         "InterPodAffinity",
         "DefaultPreemption",
-        "GangScheduling",
         "TopologyPlacementGenerator",
         "PodGroupPodsCount",
     ];

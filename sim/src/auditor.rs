@@ -6,17 +6,20 @@
 
 mod claims;
 mod end;
+mod gangs;
 mod grants;
 mod left;
 mod model;
+mod roster;
 mod solve;
 mod stock;
 mod view;
+mod whole;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use berth_core::engine::{Notice, WriteId};
+use berth_core::engine::{CycleReport, Notice, WriteId};
 use berth_core::framework::Op;
 use berth_core::snapshot::ClusterEvent;
 use berth_core::types::{Node, Pod, PodRef, PodRequests, PodUid, Text, Timestamp};
@@ -25,6 +28,8 @@ use crate::workload::ELSEWHERE;
 use crate::world::{Logged, World};
 
 use claims::{Claims, Wrong};
+use gangs::Gangs;
+pub use gangs::HOLD_SLOTS;
 use view::View;
 
 /// A broken invariant.
@@ -64,6 +69,7 @@ struct Sent {
 pub(crate) struct Auditor {
     view: View,
     claims: Claims,
+    gangs: Gangs,
     binds: BTreeMap<PodUid, Vec<Sent>>,
     /// What holds resources on each node name.
     placed: BTreeMap<Text, BTreeMap<PodUid, Arc<PodRequests>>>,
@@ -91,11 +97,13 @@ impl Auditor {
     pub(crate) fn restarted(&mut self) {
         self.view = View::default();
         self.claims.restarted();
+        self.gangs.restarted();
         self.stopping = false;
     }
 
     /// The process was told this.
-    pub(crate) fn delivered(&mut self, event: &ClusterEvent) {
+    pub(crate) fn delivered(&mut self, event: &ClusterEvent, now: Timestamp) {
+        self.gangs.delivered(event, now);
         match event {
             ClusterEvent::Devices(event) => self.claims.delivered(event),
             event => self.view.fold(event),
@@ -111,15 +119,28 @@ impl Auditor {
 
     /// The process says something to people.
     pub(crate) fn noticed(&mut self, notice: &Notice) {
+        self.gangs.noticed(notice);
         if let Notice::Odd { subject, .. } = notice {
             self.claims.noticed(subject);
         }
+    }
+
+    /// How an attempt went.
+    pub(crate) fn reported(&mut self, report: &CycleReport) {
+        self.gangs.reported(report);
+    }
+
+    /// Nothing strikes any more.
+    pub(crate) fn faults_ended(&mut self, now: Timestamp) {
+        self.gangs.faults_ended = Some(now);
     }
 
     /// The process has had its turn.
     pub(crate) fn polled(&mut self, now: Timestamp) {
         self.fresh.clear();
         let wrong = self.claims.polled();
+        self.wrong(wrong, now);
+        let wrong = self.gangs.polled(now);
         self.wrong(wrong, now);
     }
 
@@ -151,8 +172,9 @@ impl Auditor {
                     self.violate("I10", now, text);
                 }
             }
-            Op::Claim { .. } => {
-                let wrong = self.claims.sends(op, self.stopping);
+            Op::Claim { claim, .. } => {
+                let stopping = self.stopping && !self.gangs.begun_with(&claim.key);
+                let wrong = self.claims.sends(op, stopping);
                 self.wrong(wrong, now);
             }
             Op::TryBind { .. }
@@ -165,6 +187,8 @@ impl Auditor {
             | Op::Patch { .. }
             | Op::Delete { .. } => {}
         }
+        let wrong = self.gangs.sends(op, now);
+        self.wrong(wrong, now);
     }
 
     /// An earlier bind may still be committed while the pod is at the version it was sent with.
@@ -188,7 +212,7 @@ impl Auditor {
         resource_version: u64,
         now: Timestamp,
     ) {
-        let begun = self.claims.begun(&pod.uid);
+        let begun = self.claims.begun(&pod.uid) || self.gangs.begun(&pod.uid);
         if self.stopping && !begun {
             self.violate("F39", now, format!("{pod} is sent after SIGTERM"));
         }
@@ -204,6 +228,11 @@ impl Auditor {
                 self.violate("I10", now, format!("{pod} ({}) is sent, known to be gone", pod.uid))
             }
             Some(seen) => {
+                let here = self.placed.get(node).into_iter().flatten();
+                let taken: Vec<&PodRequests> = here.map(|(_, usage)| &**usage).collect();
+                if let Some((invariant, text)) = self.gangs.takes_kept(seen, &known, &taken, now) {
+                    self.violation.get_or_insert(Violation { invariant, at: now, text });
+                }
                 let unready = self.claims.unready(seen, &known);
                 if let Some(why) = unfit_to_send(seen, &known).filter(|_| !excused) {
                     self.violate("I2", now, format!("{pod} is sent to {node}: {why}"));
@@ -226,6 +255,7 @@ impl Auditor {
 
     /// Follows the world's log.
     pub(crate) fn logged(&mut self, logged: &Logged) {
+        self.gangs.logged(&logged.event, logged.at);
         match &*logged.event {
             ClusterEvent::PodApplied(pod) => self.pod_applied(pod, logged.at),
             ClusterEvent::PodDeleted { uid } => {
@@ -296,7 +326,8 @@ impl Auditor {
             elsewhere || self.claims.robbed.contains(&pod.uid)
         };
         let bereft = left::bereft(book, world, &excused);
-        if let Some(text) = end::misplaced(world, book).or(bereft) {
+        let whole = || whole::misplaced(world, book, &self.gangs.world);
+        if let Some(text) = end::misplaced(world, book).or_else(whole).or(bereft) {
             self.violate("I5", now, text);
         } else if let Some(text) = left::leaked(book, world) {
             self.violate("I12", now, text);
@@ -304,7 +335,9 @@ impl Auditor {
     }
 
     pub(crate) fn judge_reasons(&mut self, world: &World, now: Timestamp) {
-        if let Some(text) = end::untrue(world, &self.claims.world) {
+        let book = &self.claims.world;
+        let groups = || whole::untrue(world, book, &self.gangs.world);
+        if let Some(text) = end::untrue(world, book).or_else(groups) {
             self.violate("I5", now, text);
         }
     }

@@ -77,6 +77,28 @@ pub enum Fault {
     ForeignGrant,
     /// The driver never says that the device is ready.
     DriverSilent,
+    /// F17: the server refuses to bind a member to one node.
+    BindDenied,
+    /// F17: the server refuses to bind a member at all, for a while or for ever.
+    MemberDenied,
+    /// F19: SIGKILL between the writes to the claims of a group.
+    GangClaimKilled,
+    /// F23: another scheduler takes the claim that members share.
+    SharedTaken,
+    /// F25: SIGKILL between two binds of a commit.
+    GangKilled,
+    /// F26: the Lease is lost between two writes of a commit; another process takes over.
+    LeaseLost,
+    /// F27: a member is deleted while its group waits, or in mid-plan.
+    MemberDeleted,
+    /// F28: the group's minimum is changed in mid-plan.
+    GangResized,
+    /// F29: the node of a member goes whose group has started.
+    MemberNodeGone,
+    /// F30: two groups come at once that don't fit side by side.
+    Rivals,
+    /// F31: the kubelet refuses a member.
+    MemberRejected,
 }
 
 /// A fault's row, name and ratio.
@@ -93,7 +115,7 @@ const fn row(fault: Fault, id: &'static str, what: &'static str, ratio: u64) -> 
 }
 
 /// In the order of [`Fault`].
-const ROWS: [Row; 34] = [
+const ROWS: [Row; 45] = [
     row(Fault::ServerDown, "F01", "API server down and back", 80),
     row(Fault::PlaceLost, "F05", "410, full relist", 100),
     row(Fault::WatchClosed, "F06", "watch closed and resumed", 300),
@@ -128,6 +150,17 @@ const ROWS: [Row; 34] = [
     row(Fault::DeviceGone, "F22", "device gone before the write", 300),
     row(Fault::ForeignGrant, "F24", "device granted by another scheduler too", 500),
     row(Fault::DriverSilent, "F20", "driver never prepares the device", 1000),
+    row(Fault::BindDenied, "F17", "member's bind refused on one node", 300),
+    row(Fault::MemberDenied, "F17", "member's bind refused everywhere", 150),
+    row(Fault::GangClaimKilled, "F19", "SIGKILL between a group's claims and binds", 300),
+    row(Fault::SharedTaken, "F23", "shared claim taken by another scheduler", 2000),
+    row(Fault::GangKilled, "F25", "SIGKILL between two binds of a commit", 500),
+    row(Fault::LeaseLost, "F26", "Lease lost in mid-commit", 300),
+    row(Fault::MemberDeleted, "F27", "member deleted while waiting or in mid-plan", 200),
+    row(Fault::GangResized, "F28", "minimum changed in mid-plan", 300),
+    row(Fault::MemberNodeGone, "F29", "node of a started group's member gone", 300),
+    row(Fault::Rivals, "F30", "two groups that don't fit side by side", 0),
+    row(Fault::MemberRejected, "F31", "kubelet refuses a member", 300),
 ];
 
 const KINDS: usize = ROWS.len();
@@ -199,6 +232,13 @@ impl FaultPlan {
         }
         let streams = ROWS.iter().map(|row| Rng::stream(seed, "fault", row.what, 0)).collect();
         FaultPlan { ratios, streams, effects: Effects::default(), on: true }
+    }
+
+    /// Nothing ever strikes.
+    pub fn none() -> FaultPlan {
+        let mut plan = FaultPlan::of(0);
+        plan.ratios = [0; KINDS];
+        plan
     }
 
     /// Tells whether the fault strikes at this chance.

@@ -26,6 +26,8 @@ pub struct Kubelet {
     due: BTreeSet<(Timestamp, PodUid, Step)>,
     /// Version up to which the log was read.
     seen: u64,
+    /// Pods that are refused when they are to start.
+    rejects: BTreeSet<PodUid>,
     /// From bound to Running.
     pub start: Span,
     /// From the delete to gone; the pod holds its place meanwhile.
@@ -37,6 +39,7 @@ impl Default for Kubelet {
         Kubelet {
             due: BTreeSet::new(),
             seen: 0,
+            rejects: BTreeSet::new(),
             start: Span::from_secs(1),
             grace: Span::from_secs(2),
         }
@@ -57,11 +60,18 @@ impl Kubelet {
                 break;
             }
             self.due.pop_first();
-            if let Some(runs) = take(world, &uid, step, now) {
+            if step == Step::Start && self.rejects.remove(&uid) {
+                reject(world, &uid, now);
+            } else if let Some(runs) = take(world, &uid, step, now) {
                 self.due.insert((now + runs, uid, Step::Finish));
             }
             self.look(world, now);
         }
+    }
+
+    /// The pod won't be let in on its node (OutOfcpu, UnexpectedAdmissionError).
+    pub fn reject_at_start(&mut self, uid: PodUid) {
+        self.rejects.insert(uid);
     }
 
     /// Returns when something is due next.
@@ -88,6 +98,12 @@ fn starts(pod: &Pod) -> bool {
     pod.node_name.is_some() && pod.phase == Phase::Pending && !pod.terminating
 }
 
+fn reject(world: &mut World, uid: &PodUid, now: Timestamp) {
+    if world.pod_by_uid(uid).is_some_and(starts) {
+        world.change_pod(uid, now, |pod| pod.phase = Phase::Failed);
+    }
+}
+
 /// Takes a step. Returns how long the pod runs if it has started and ends by itself.
 fn take(world: &mut World, uid: &PodUid, step: Step, now: Timestamp) -> Option<Span> {
     let pod = world.pod_by_uid(uid)?;
@@ -97,6 +113,9 @@ fn take(world: &mut World, uid: &PodUid, step: Step, now: Timestamp) -> Option<S
             world.change_pod(uid, now, |pod| {
                 pod.phase = Phase::Running;
                 pod.started = Some(now);
+                if let Some(gang) = &mut pod.gang {
+                    gang.running = Some(now);
+                }
             });
             return runs.map(Span);
         }

@@ -16,8 +16,8 @@
 //! // A second phase: apply more objects to simulation.world_mut(), run again.
 //! ```
 //!
-//! Reading order: [`world`], [`kubelet`], [`claim_controller`], [`simulation`]; then [`drivers`], [`fault`], [`workload`], `watch`,
-//! `trial`, `auditor`, [`seed`].
+//! Reading order: [`world`], [`kubelet`], [`claim_controller`], [`jobs`], [`simulation`]; then [`drivers`], [`fault`], [`workload`], `watch`,
+//! `trial`, `auditor`, [`seed`], [`sweep`].
 #![forbid(unsafe_code)]
 
 mod auditor;
@@ -25,19 +25,22 @@ pub mod claim_controller;
 pub mod drivers;
 pub mod fault;
 mod history;
+pub mod jobs;
 pub mod kubelet;
 pub mod seed;
 pub mod simulation;
+pub mod sweep;
 mod trial;
 mod watch;
 pub mod workload;
 pub mod world;
 
-pub use auditor::Violation;
+pub use auditor::{HOLD_SLOTS, Violation};
 pub use claim_controller::ClaimController;
 pub use seed::{Options, SeedReport, run_seed};
+pub use sweep::{Crash, Phase, Story, Successor, SweepReport, run_sweep};
 pub use trial::MakeEngine;
 
 pub use kubelet::Kubelet;
 pub use simulation::{Patience, Quiet, Simulation};
-pub use world::{Kind, Logged, World};
+pub use world::{Denial, Kind, Logged, World};

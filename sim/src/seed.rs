@@ -66,7 +66,7 @@ fn phases(trial: &mut Trial<'_>) {
     trial.run_until(trial.now + SAFETY);
     trial.stop_faults();
     trial.run_until(trial.now + AFTERMATH);
-    if !trial.run_until_still(STILL, QUIET_BY) {
+    if !trial.run_until_still(STILL, QUIET_BY) && !trial.world.denies_some() {
         trial.auditor.violate("I5", trial.now, "it does not come to rest".to_owned());
     }
     judge(trial, |trial| {
@@ -82,7 +82,8 @@ fn phases(trial: &mut Trial<'_>) {
     for round in 1..=5 {
         trial.run_until(trial.now + ROUND);
         judge(trial, |trial| trial.judge_ledger());
-        if trial.world.version() != version {
+        // Who is refused is tried again, and told where.
+        if trial.world.version() != version && !trial.world.denies_some() {
             let text = format!("quiet round {round} changed something");
             trial.auditor.violate("I11", trial.now, text);
         }

@@ -5,7 +5,9 @@
 //! decides what is next.
 
 mod act;
+mod crash;
 mod devices;
+mod gangs;
 mod network;
 mod process;
 mod trouble;
@@ -14,19 +16,22 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use berth_core::engine::{Engine, Input, Setup, Write, WriteId, WriteResult};
 use berth_core::framework::rng::Rng;
-use berth_core::types::{Allocation, Node, PodUid, Span, Text, Timestamp};
+use berth_core::types::{Allocation, Node, PlanNote, PodUid, Span, Text, Timestamp};
 
 use crate::auditor::{Auditor, Sender};
 use crate::claim_controller::ClaimController;
 use crate::drivers::Drivers;
 use crate::fault::FaultPlan;
 use crate::history::History;
+use crate::jobs::Jobs;
 use crate::kubelet::Kubelet;
 use crate::seed::START;
+use crate::sweep::Crash;
 use crate::watch::Watches;
 use crate::workload::{Action, Workload};
 use crate::world::World;
 
+use crash::Standby;
 use network::Proposal;
 use process::Process;
 
@@ -70,6 +75,7 @@ pub(crate) struct Trial<'a> {
     kubelet: Kubelet,
     controller: ClaimController,
     drivers: Drivers,
+    jobs: Jobs,
     process: Option<Process>,
     generation: u64,
     watches: Watches,
@@ -82,6 +88,15 @@ pub(crate) struct Trial<'a> {
     proposals: BTreeMap<u64, Proposal>,
     /// Binds that the server reads long after their clients gave them up.
     late_arrivals: Vec<(Sender, PodUid)>,
+    /// The commit whose binds are being sent, and how many were.
+    commit: Option<(PlanNote, u32)>,
+    /// Where the process is to die, and whether it has.
+    pub(crate) crash: Option<Crash>,
+    crash_on: Option<(u64, WriteId)>,
+    pub(crate) crashed: bool,
+    /// Writes that the first process has decided on.
+    pub(crate) writes: u64,
+    standby: Option<Standby>,
     /// Bound pods whose node was missing when last looked at.
     ghosts: BTreeSet<PodUid>,
     pub(crate) auditor: Auditor,
@@ -96,30 +111,49 @@ const INSTANTS_MAX: u64 = 400_000;
 
 impl<'a> Trial<'a> {
     pub(crate) fn new(make: MakeEngine<'a>, seed: u64, bug: Option<Text>, trace: bool) -> Self {
+        Trial::of(make, seed, bug, FaultPlan::of(seed), Workload::of(seed, START), trace)
+    }
+
+    /// As [`Trial::new`], of a workload and faults of the caller's.
+    pub(crate) fn of(
+        make: MakeEngine<'a>,
+        seed: u64,
+        bug: Option<Text>,
+        plan: FaultPlan,
+        workload: Workload,
+        trace: bool,
+    ) -> Self {
         let start = START;
         let mut latency = Rng::stream(seed, "latency", "", 0);
         let watches = Watches::new(start, &mut latency);
-        let Workload { actions, slices, templates } = Workload::of(seed, start);
+        let Workload { actions, slices, templates, ganged } = workload;
         let mut rng = Rng::stream(seed, "drivers", "", 0);
         let delay = Span(20 + rng.below(400));
         let mut trial = Trial {
             make,
-            setup: process::setup(seed, bug),
+            setup: process::setup(seed, bug, ganged),
             now: start,
             world: World::default(),
             kubelet: Kubelet::with_grace(Span(500 + latency.below(15_000))),
             controller: ClaimController::new(templates, delay),
+            jobs: Jobs::new(Span(50 + rng.below(1500))),
             drivers: Drivers::new(slices, rng),
             process: None,
             generation: 0,
             watches,
             agenda: BTreeMap::new(),
             entered: 0,
-            plan: FaultPlan::of(seed),
+            plan,
             latency,
             down_until: start,
             proposals: BTreeMap::new(),
             late_arrivals: Vec::new(),
+            commit: None,
+            crash: None,
+            crash_on: None,
+            crashed: false,
+            writes: 0,
+            standby: None,
             ghosts: BTreeSet::new(),
             auditor: Auditor::default(),
             history: History::new(trace),
@@ -180,8 +214,9 @@ impl<'a> Trial<'a> {
             process.engine.next_wakeup().map(|(at, _)| at.max(self.now + Span(1)))
         });
         let watches = self.process.as_ref().and_then(|_| self.watches.next());
+        let standby = self.standby.as_ref().and_then(Standby::next);
         let (kubelet, controller) = (self.kubelet.next(), self.controller.next());
-        [agenda, engine, kubelet, controller, self.drivers.next(), watches]
+        [agenda, engine, kubelet, controller, self.drivers.next(), self.jobs.next(), watches, standby]
             .into_iter()
             .flatten()
             .min()
@@ -206,8 +241,10 @@ impl<'a> Trial<'a> {
         self.kubelet.step(&mut self.world, self.now);
         self.controller.step(&mut self.world, self.now);
         self.drivers.step(&mut self.world, self.now, &mut self.plan);
+        self.jobs.step(&mut self.world, self.now);
         self.observe();
         self.watches.pull(&self.world, &mut self.latency, &mut self.plan);
+        self.watch_on();
         if self.process.is_some() {
             let inputs = self.watches.deliver(&self.world, self.now, &mut self.plan);
             for input in inputs {
@@ -230,7 +267,7 @@ impl<'a> Trial<'a> {
             Due::Arrives { process, write, sent } => self.arrives(process, &write, sent),
             Due::Answers { process, write, result } => self.answered(process, write, result),
             Due::Commits { proposal } => self.commits(proposal),
-            Due::Begins => self.begins(),
+            Due::Begins => self.begins_or_takes_over(),
             Due::DrainEnds { process } => self.drain_ends(process),
             Due::NodeComes(node) => self.act(Action::AddNode(node)),
             Due::Second => self.second(),
@@ -241,7 +278,7 @@ impl<'a> Trial<'a> {
     /// Hands an input to the process, and to the auditor what it says of the cluster.
     fn tell(&mut self, input: Input) {
         if let Input::Cluster(event) = &input {
-            self.auditor.delivered(event);
+            self.auditor.delivered(event, self.now);
         }
         let now = self.now;
         self.history.note(now, &[1], "", || format!("told      {}", told(&input)));
@@ -267,6 +304,8 @@ impl<'a> Trial<'a> {
     /// Nothing strikes any more. What was missed is found.
     pub(crate) fn stop_faults(&mut self) {
         self.plan.stop();
+        self.auditor.faults_ended(self.now);
+        self.world.allow_untried();
         self.agenda.retain(|_, due| !matches!(due, Due::Second));
         for kind in self.watches.missed() {
             self.watches.lose_place(kind, self.now, self.now + Span(100));

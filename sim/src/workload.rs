@@ -4,6 +4,7 @@
 
 mod claims;
 mod devices;
+mod gangs;
 mod shape;
 
 use std::collections::BTreeMap;
@@ -16,7 +17,9 @@ use berth_core::types::{
 };
 
 use claims::Claiming;
+pub(crate) use devices::devices_of_sweep;
 pub use devices::{DeviceAction, FOREIGN};
+pub use gangs::{COUNTED, GangAction, LABELLED};
 pub use shape::{ELSEWHERE, GPU, SCHEDULER, ZONE};
 
 /// What a user or controller does.
@@ -44,6 +47,7 @@ pub enum Action {
     /// Gives the pod of this name a toleration of every taint of nodes of ours.
     Tolerate(Text),
     Devices(DeviceAction),
+    Gangs(GangAction),
 }
 
 /// What happens when, faults apart.
@@ -55,6 +59,8 @@ pub struct Workload {
     pub slices: Vec<ResourceSlice>,
     /// From which the claim controller makes claims.
     pub templates: BTreeMap<Text, Arc<ClaimSpec>>,
+    /// It has groups.
+    pub ganged: bool,
 }
 
 /// Users act within this from the start.
@@ -78,7 +84,13 @@ impl Workload {
         for node in nodes.into_iter().chain([shape::elsewhere()]) {
             workload.actions.push((start, Action::AddNode(Box::new(node))));
         }
-        workload.pods(&mut rng, &mut devices, start);
+        let mut gangs = Rng::stream(seed, "gangs", "", 0);
+        let ganged = shape::one_in(&mut gangs, 3);
+        workload.ganged = ganged;
+        if ganged {
+            workload.gangs(&mut gangs, start, !workload.templates.is_empty());
+        }
+        workload.pods(&mut rng, &mut devices, start, ganged);
         workload.trouble(&mut rng, start, &names);
         workload.actions.sort_by_key(|(at, _)| *at);
         workload
@@ -124,7 +136,7 @@ impl Workload {
     }
 
     /// Pods come in bursts, so that decisions and binds overlap.
-    fn pods(&mut self, rng: &mut Rng, devices: &mut Rng, start: Timestamp) {
+    fn pods(&mut self, rng: &mut Rng, devices: &mut Rng, start: Timestamp, ganged: bool) {
         let specs: Vec<Arc<PodSpec>> = (0..6 + rng.below(5)).map(|_| shape::spec(rng)).collect();
         let claiming: Vec<Claiming> = match self.templates.is_empty() {
             true => Vec::new(),
@@ -133,6 +145,8 @@ impl Workload {
         let count = 60 + rng.below(61);
         // Devices are scarce, so that fewer pods do.
         let count = if claiming.is_empty() { count } else { count * 3 / 5 };
+        // Groups take the place of the others.
+        let count = if ganged { count / 3 } else { count };
         let mut at = start + Span(rng.below(2000));
         let mut burst = 1 + rng.below(8);
         for number in 0..count {

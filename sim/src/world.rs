@@ -4,16 +4,18 @@
 
 mod carry;
 mod claims;
+mod groups;
 mod made;
 mod objects;
 mod other;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use berth_core::snapshot::ClusterEvent;
+use berth_core::snapshot::{ClusterEvent, GroupEvent};
 use berth_core::types::{Condition, Node, Pod, PodUid, Text, Timestamp};
 
+pub use groups::Denial;
 pub use objects::{Key, Kind};
 pub(crate) use objects::{deletes, deletion_of};
 pub use other::{Other, OtherKey};
@@ -48,6 +50,10 @@ pub struct World {
     names: u64,
     /// Pods that were asked to leave, for their kubelets.
     leaving: Vec<PodUid>,
+    /// What admission says no to.
+    denials: Vec<Denial>,
+    /// Pods with the condition DisruptionTarget.
+    disrupted: BTreeSet<PodUid>,
 }
 
 /// Label of a pod that a finalizer keeps for a while after its deletion, bound or not.
@@ -68,6 +74,8 @@ impl Default for World {
             version: FIRST_VERSION,
             names: 0,
             leaving: Vec::new(),
+            denials: Vec::new(),
+            disrupted: BTreeSet::new(),
         }
     }
 }
@@ -141,6 +149,7 @@ impl World {
                     self.record(Kind::Nodes, ClusterEvent::NodeDeleted { name, uid }, now);
                 }
             }
+            ClusterEvent::Groups(GroupEvent::Applied(group)) => self.apply_group(*group, now),
             event => self.apply_rest(event, now),
         }
     }

@@ -7,11 +7,12 @@ use std::collections::BTreeSet;
 
 use berth_core::framework::args::parse_duration_ms;
 use berth_core::framework::profile_spec::{PluginSet, PluginSets, ProfileSpec};
+use berth_core::types::group::NATIVE;
 use berth_core::types::{Span, Value as Tree};
 use serde_json::{Map, Value, json};
 
 use super::message::go_duration;
-use super::profile::WITH_ARGS;
+use super::profile::{WITH_ARGS, args_version};
 use super::{API_VERSION, ClientConnection, Configuration, KIND, LeaderElection};
 
 /// Returns the configuration with every default filled in: plugin sets merged with the default
@@ -104,7 +105,9 @@ fn plugin_config(spec: &ProfileSpec) -> Vec<Value> {
     given.sort_by_key(|name| index_in(&spec.args_path(name)));
     let sets = spec.plugins.iter().flat_map(|(_, set)| &set.enabled);
     let enabled: BTreeSet<&str> = sets.map(|entry| entry.name.as_str()).collect();
-    let defaults = enabled.iter().filter(|name| WITH_ARGS.contains(name) && !given.contains(name));
+    // Upstream's by name, then Berth's own.
+    let defaults = WITH_ARGS.iter().map(|(name, _)| name);
+    let defaults = defaults.filter(|name| enabled.contains(*name) && !given.contains(name));
     let names = given.iter().chain(defaults);
     let entry = |name: &&str| {
         let args = spec.args.get(*name).map_or(Value::Null, from_tree);
@@ -134,12 +137,9 @@ fn from_tree(tree: &Tree) -> Value {
     }
 }
 
-/// Fills in what upstream defaults in the arguments of `plugin`; those of plugins that aren't
-/// Kubernetes' own stay as they are.
+/// Fills in the defaults of the arguments of `plugin`; those that have no kind stay as they are.
 fn complete_args(plugin: &str, args: Value) -> Value {
-    if !WITH_ARGS.contains(&plugin) {
-        return args;
-    }
+    let Some(version) = args_version(plugin) else { return args };
     let mut map = match args {
         Value::Object(map) => map,
         _ => Map::new(),
@@ -150,15 +150,16 @@ fn complete_args(plugin: &str, args: Value) -> Value {
             map.entry(key).or_insert(value);
         }
     }
-    for key in ["filterTimeout", "bindingTimeout"] {
-        if let Some(Value::String(text)) = map.get_mut(key) {
-            *text = canonical_duration(text);
-        }
+    for key in ["filterTimeout", "bindingTimeout", "deadline", "holdSlots"] {
+        complete_duration(map.get_mut(key));
     }
     complete_resources(map.get_mut("resources"));
     complete_strategy(map.get_mut("scoringStrategy"));
+    if plugin == "GangScheduling" {
+        complete_gangs(&mut map);
+    }
     map.insert("kind".to_owned(), format!("{plugin}Args").into());
-    map.insert("apiVersion".to_owned(), API_VERSION.into());
+    map.insert("apiVersion".to_owned(), version.into());
     map.into()
 }
 
@@ -173,6 +174,10 @@ fn default_args(plugin: &str) -> Value {
             json!({"minCandidateNodesPercentage": 10, "minCandidateNodesAbsolute": 100})
         }
         "DynamicResources" => json!({"filterTimeout": "10s", "bindingTimeout": "10m0s"}),
+        "GangScheduling" => json!({
+            "dialects": [], "deadline": "5m0s", "preflight": "WhereNeeded", "takeBack": {},
+            "holdSlots": "5m0s",
+        }),
         "InterPodAffinity" => {
             json!({"hardPodAffinityWeight": 1, "ignorePreferredTermsOfExistingPods": false})
         }
@@ -208,9 +213,30 @@ fn complete_strategy(strategy: Option<&mut Value>) {
     complete_resources(Some(resources));
 }
 
-fn canonical_duration(text: &str) -> String {
-    let ms = parse_duration_ms(text).and_then(|ms| u64::try_from(ms).ok());
-    ms.map_or_else(|| text.to_owned(), |ms| go_duration(Span(ms)))
+/// Kubernetes' own groups count always, and are written first where they weren't.
+fn complete_gangs(args: &mut Map<String, Value>) {
+    if let Some(Value::Array(dialects)) = args.get_mut("dialects")
+        && !dialects.contains(&json!(NATIVE.name))
+    {
+        dialects.insert(0, NATIVE.name.into());
+    }
+    let Some(Value::Object(take_back)) = args.get_mut("takeBack") else { return };
+    take_back.retain(|_, value| !is_absent(value));
+    for (key, value) in
+        [("after", json!("30s")), ("withoutController", json!(false)), ("disabled", json!(false))]
+    {
+        take_back.entry(key).or_insert(value);
+    }
+    complete_duration(take_back.get_mut("after"));
+}
+
+/// Writes a duration as Go does.
+fn complete_duration(duration: Option<&mut Value>) {
+    if let Some(Value::String(text)) = duration
+        && let Some(ms) = parse_duration_ms(text).and_then(|ms| u64::try_from(ms).ok())
+    {
+        *text = go_duration(Span(ms));
+    }
 }
 
 #[cfg(test)]

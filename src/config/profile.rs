@@ -3,26 +3,35 @@
 use std::collections::BTreeMap;
 
 use berth_core::framework::args::Args;
-use berth_core::framework::profile_spec::{Enabled, PluginSet, PluginSets, Point, ProfileSpec};
+use berth_core::framework::profile_spec::{
+    DEFAULT_MULTI_POINT, Enabled, PluginSet, PluginSets, Point, ProfileSpec,
+};
 use berth_core::types::{Text, Value};
 
-use super::API_VERSION;
 use super::message::{REQUIRED, int32, invalid, invalid_text, percentage, string};
+use super::{API_VERSION, OWN_API_VERSION};
 
 /// Plugins that kube-scheduler had once; a configuration that still names one is out of date.
 const REMOVED: [&str; 4] = ["AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"];
 
-/// Plugins whose arguments have a kind of their own, `<name>Args`.
-pub(super) const WITH_ARGS: [&str; 8] = [
-    "DefaultPreemption",
-    "DynamicResources",
-    "InterPodAffinity",
-    "NodeAffinity",
-    "NodeResourcesBalancedAllocation",
-    "NodeResourcesFit",
-    "PodTopologySpread",
-    "VolumeBinding",
+/// Plugins whose arguments have a kind of their own, `<name>Args`, with its version; upstream's
+/// come first.
+pub(super) const WITH_ARGS: [(&str, &str); 9] = [
+    ("DefaultPreemption", API_VERSION),
+    ("DynamicResources", API_VERSION),
+    ("InterPodAffinity", API_VERSION),
+    ("NodeAffinity", API_VERSION),
+    ("NodeResourcesBalancedAllocation", API_VERSION),
+    ("NodeResourcesFit", API_VERSION),
+    ("PodTopologySpread", API_VERSION),
+    ("VolumeBinding", API_VERSION),
+    ("GangScheduling", OWN_API_VERSION),
 ];
+
+/// Returns the version of a plugin's arguments, `None` where they have no kind.
+pub(super) fn args_version(plugin: &str) -> Option<&'static str> {
+    WITH_ARGS.iter().find(|(name, _)| *name == plugin).map(|(_, version)| *version)
+}
 
 /// Reads `profiles`; none means the default one.
 pub(super) fn profiles(root: &Args, generic_workload: bool) -> Vec<ProfileSpec> {
@@ -70,9 +79,9 @@ fn read_profile(args: &Args, path: String, only: bool, generic_workload: bool) -
 
 /// Merges what the user wrote into the default sets.
 ///
-/// A `multiPoint` that repeats every default plugin it does not disable, as in a file that
-/// `--write-config-to` wrote, asks for none of them in particular: they stay defaults, so that
-/// those which aren't built yet aren't refused.
+/// A `multiPoint` that repeats every default plugin of upstream's that it does not disable, as in a
+/// file that `--write-config-to` wrote, asks for none of them in particular: they stay defaults, so
+/// that those which aren't built yet aren't refused.
 fn merged(written: &PluginSets, defaults: &PluginSets) -> PluginSets {
     let mut merged = written.merged_into(defaults);
     let own = &written.multi_point;
@@ -80,8 +89,9 @@ fn merged(written: &PluginSets, defaults: &PluginSets) -> PluginSets {
     let default = |entry: &Enabled| {
         !own.disables(&entry.name) && defaults.multi_point.enabled.iter().any(|d| same(d, entry))
     };
+    let upstreams = |d: &&Enabled| DEFAULT_MULTI_POINT.iter().any(|(name, _)| d.name == *name);
     let repeated = |d: &Enabled| own.disables(&d.name) || own.enabled.iter().any(|e| same(e, d));
-    if own.disables("*") || !defaults.multi_point.enabled.iter().all(repeated) {
+    if own.disables("*") || !defaults.multi_point.enabled.iter().filter(upstreams).all(repeated) {
         return merged;
     }
     for entry in merged.multi_point.enabled.iter_mut().filter(|e| default(e)) {
@@ -159,7 +169,8 @@ fn read_plugin_config(profile: &Args, spec: &mut ProfileSpec) {
 fn read_args(entry: &Args, plugin: &str) -> Value {
     let raw = entry.raw("args").cloned().unwrap_or_default();
     let kind = format!("{plugin}Args");
-    let typed = WITH_ARGS.contains(&plugin);
+    let version = args_version(plugin);
+    let typed = version.is_some();
     let mut map = match raw {
         Value::Map(map) => map,
         Value::Null => return Value::Null,
@@ -169,13 +180,14 @@ fn read_args(entry: &Args, plugin: &str) -> Value {
         }
         other => return other,
     };
+    let wanted = version.unwrap_or(API_VERSION);
+    let group = wanted.split('/').next().unwrap_or_default();
     let wrong_kind = |found: &str| {
-        let group = "kubescheduler.config.k8s.io";
         format!("args for plugin {plugin} were not of type {kind}.{group}, got {found}.{group}")
     };
     strip(entry, &mut map, "kind", &kind, typed, &wrong_kind);
-    let wrong_version = |found: &str| invalid_text(found, format!("must be {API_VERSION}"));
-    strip(entry, &mut map, "apiVersion", API_VERSION, typed, &wrong_version);
+    let wrong_version = |found: &str| invalid_text(found, format!("must be {wanted}"));
+    strip(entry, &mut map, "apiVersion", wanted, typed, &wrong_version);
     Value::Map(map)
 }
 

@@ -5,7 +5,7 @@ mod rules;
 use std::path::Path;
 
 use berth_core::framework::profile_spec::{Enabled, Point, ProfileSpec};
-use berth_core::types::{Span, Value};
+use berth_core::types::{Span, Text, Value};
 use proptest::prelude::*;
 
 use super::*;
@@ -62,7 +62,8 @@ fn an_empty_configuration_is_completed_as_kube_scheduler_completes_it() {
         "SchedulingGates PrioritySort NodeName NodeUnschedulable TaintToleration:3 NodeAffinity:2 \
          NodePorts NodeResourcesFit:1 VolumeRestrictions NodeVolumeLimits VolumeBinding VolumeZone \
          PodTopologySpread:2 InterPodAffinity:2 DynamicResources:2 DefaultPreemption \
-         NodeResourcesBalancedAllocation:1 ImageLocality:1 DefaultBinder NodeDeclaredFeatures"
+         NodeResourcesBalancedAllocation:1 ImageLocality:1 DefaultBinder NodeDeclaredFeatures \
+         GangScheduling"
     );
 }
 
@@ -146,12 +147,16 @@ fn the_gpu_example_weighs_gpus_ten_times() {
 }
 
 #[test]
-fn the_example_for_gpu_clusters_packs_pods_and_devices() {
+fn the_example_for_gpu_clusters_packs_pods_and_devices_and_starts_groups_whole() {
     let profile = &example("gpu.yaml").profiles[0];
     let packing = &example("gpu-bin-packing.yaml").profiles[0];
     assert_eq!(profile.args.get("NodeResourcesFit"), packing.args.get("NodeResourcesFit"));
     let args = Value::map([("packClaims", Value::Bool(true))]);
     assert_eq!(profile.args.get("DynamicResources"), Some(&args));
+    let (built, _) = crate::assemble::assemble(&example("gpu.yaml"), 0).expect("it is accepted");
+    let rules = built[0].groups.as_ref().expect("GangScheduling is on");
+    let all = crate::wire::dialect::ALL.iter().map(|def| Text::from(def.dialect.name));
+    assert_eq!(rules.dialects, all.collect());
     let score = profile.plugins.at(Point::Score);
     assert_eq!(score.enabled[1].weight, 10);
     assert!(score.disables("NodeResourcesBalancedAllocation"));

@@ -24,6 +24,7 @@ use tokio::signal::unix::Signal;
 use tracing::{info, warn};
 
 use super::client::Api;
+use super::dialects::Dialects;
 use super::kinds::{self, Key};
 use super::rate::TokenBucket;
 use crate::wire::{Kind, Tables};
@@ -49,6 +50,8 @@ pub struct Comparison {
     pub rate: TokenBucket,
     pub camera: Camera,
     pub kinds: Vec<Kind>,
+    /// Their kinds come and go.
+    pub dialects: Dialects,
     /// The gate TaintTolerationComparisonOperators: it changes what is read of a pod.
     pub comparison_tolerations: bool,
 }
@@ -86,11 +89,12 @@ impl Comparison {
     /// # Errors
     /// Why it can't be told.
     async fn compare(&self) -> Result<Report, String> {
-        self.all_synced()?;
+        let kinds = [self.kinds.clone(), self.dialects.watched()].concat();
+        self.all_synced(&kinds)?;
         let tables = Mutex::new(Tables::new(self.comparison_tolerations));
         let server = Server { api: &self.api, rate: &self.rate, tables };
         let mut said = BTreeMap::new();
-        for kind in &self.kinds {
+        for kind in &kinds {
             said.extend(server.list(*kind).await?);
         }
         let picture = self.picture().await?;
@@ -105,7 +109,7 @@ impl Comparison {
                 break;
             }
             let ids: BTreeSet<Id> = doubts.keys().cloned().collect();
-            let said = self.ask_again(&server, &ids).await?;
+            let said = ask_again(&server, &kinds, &ids).await?;
             tokio::time::sleep(GRACE * pass).await;
             look(&mut doubts, &ids, &said, &self.picture().await?);
         }
@@ -114,8 +118,8 @@ impl Comparison {
     }
 
     /// A ledger that doesn't claim to be up to date is not accused.
-    fn all_synced(&self) -> Result<(), String> {
-        let resources = self.kinds.iter().map(|kind| kinds::resource(*kind));
+    fn all_synced(&self, kinds: &[Kind]) -> Result<(), String> {
+        let resources = kinds.iter().map(|kind| kinds::resource(*kind));
         let waiting: Vec<String> =
             resources.filter(|resource| !self.api.metrics().is_synced(resource)).collect();
         match waiting.is_empty() {
@@ -127,25 +131,25 @@ impl Comparison {
     async fn picture(&self) -> Result<Picture, String> {
         self.camera.picture().await.ok_or("the engine has ended".to_owned())
     }
+}
 
-    async fn ask_again(
-        &self,
-        server: &Server<'_>,
-        ids: &BTreeSet<Id>,
-    ) -> Result<BTreeMap<Id, Content>, String> {
-        let mut said = BTreeMap::new();
-        for kind in &self.kinds {
-            let of_kind: Vec<&Id> = ids.iter().filter(|id| id.kind == kind.family()).collect();
-            if of_kind.len() > SINGLE_MAX {
-                said.extend(server.list(*kind).await?);
-                continue;
-            }
-            for id in of_kind {
-                said.extend(server.object(*kind, id).await?.map(|content| (id.clone(), content)));
-            }
+async fn ask_again(
+    server: &Server<'_>,
+    kinds: &[Kind],
+    ids: &BTreeSet<Id>,
+) -> Result<BTreeMap<Id, Content>, String> {
+    let mut said = BTreeMap::new();
+    for kind in kinds {
+        let of_kind: Vec<&Id> = ids.iter().filter(|id| id.kind == kind.family()).collect();
+        if of_kind.len() > SINGLE_MAX {
+            said.extend(server.list(*kind).await?);
+            continue;
         }
-        Ok(said)
+        for id in of_kind {
+            said.extend(server.object(*kind, id).await?.map(|content| (id.clone(), content)));
+        }
     }
+    Ok(said)
 }
 
 /// Looks at `ids` and keeps in `doubts` what does not agree.

@@ -1,7 +1,8 @@
-//! Which of the kinds of dynamic resource allocation the API server has, and in which version.
+//! Which kinds the API server has: those of dynamic resource allocation, which came to Kubernetes one
+//! after the other, and in which version.
 //!
-//! They came to Kubernetes one after the other. A kind that isn't served is off: there can be no
-//! such object.
+//! A kind that isn't served is off: there can be no such object. Kinds of groups may come later, and
+//! are asked for by [`super::dialects`].
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -61,33 +62,49 @@ async fn older(api: &Api, kind: Kind) -> Option<Kind> {
 
 /// What a server has of one group and version.
 #[derive(Debug, PartialEq, Eq)]
-enum Resources {
+pub(super) enum Resources {
     Named(BTreeSet<String>),
     /// It won't say: then all, and the watches will tell.
     All,
 }
 
 impl Resources {
-    fn have(&self, kind: Kind) -> bool {
+    pub(super) fn have(&self, kind: Kind) -> bool {
         match self {
-            Resources::Named(names) => names.contains(&kinds::resource(kind)),
+            Resources::Named(names) => names.contains(&kinds::plural(kind)),
             Resources::All => true,
+        }
+    }
+
+    /// Tells whether the status of the kind has a path of its own, `None` if the server won't say.
+    pub(super) fn have_status(&self, kind: Kind) -> Option<bool> {
+        match self {
+            Resources::Named(names) => Some(names.contains(&format!("{}/status", kinds::plural(kind)))),
+            Resources::All => None,
         }
     }
 }
 
 async fn resources(api: &Api, version: &str) -> Resources {
     loop {
-        let problem = match api.call(&Call::get(format!("/apis/{version}")), ANSWER).await {
-            Ok(answer) => match judge(answer.status.as_u16(), &answer.body) {
-                Some(resources) => return resources,
-                None => answer.failure().message,
-            },
-            Err(error) => error.message().to_owned(),
-        };
-        warn!(version, %problem, "asking the API server what it serves failed");
-        tokio::time::sleep(AGAIN).await;
+        match ask(api, version).await {
+            Ok(resources) => return resources,
+            Err(problem) => {
+                warn!(version, %problem, "asking the API server what it serves failed");
+                tokio::time::sleep(AGAIN).await;
+            }
+        }
     }
+}
+
+/// Asks once what there is of a group and version.
+///
+/// # Errors
+/// Why there is no answer.
+pub(super) async fn ask(api: &Api, version: &str) -> Result<Resources, String> {
+    let answer = api.call(&Call::get(format!("/apis/{version}")), ANSWER).await;
+    let answer = answer.map_err(|error| error.message().to_owned())?;
+    judge(answer.status.as_u16(), &answer.body).ok_or_else(|| answer.failure().message)
 }
 
 /// None if it can't be told yet.
@@ -123,6 +140,9 @@ mod tests {
         let body = br#"{"resources":[{"name":"resourceclaims"},{"name":"resourceclaims/status"}]}"#;
         let said = judge(200, body).unwrap();
         assert!(said.have(Kind::ResourceClaim) && !said.have(Kind::ResourceSlice));
+        assert_eq!(said.have_status(Kind::ResourceClaim), Some(true));
+        assert_eq!(said.have_status(Kind::ResourceSlice), Some(false));
+        assert_eq!(Resources::All.have_status(Kind::ResourceClaim), None);
         assert!(!judge(404, b"").unwrap().have(Kind::ResourceClaim));
         assert_eq!(judge(403, b""), Some(Resources::All));
         for code in [429, 500, 503] {

@@ -15,6 +15,7 @@ use tokio::sync::{Notify, Semaphore};
 use tracing::{debug, trace};
 
 use super::client::Api;
+use super::dialects::Dialects;
 use super::forbidden::Forbidden;
 use super::outcome::{self, Next};
 use super::rate::TokenBucket;
@@ -195,6 +196,8 @@ pub struct Dispatcher {
     pub forbidden: Arc<Forbidden>,
     /// Those of the watches: claims come by both ways.
     pub tables: Arc<Mutex<Tables>>,
+    /// Where the status of groups is written.
+    pub dialects: Dialects,
 }
 
 impl Dispatcher {
@@ -244,7 +247,8 @@ impl Dispatcher {
         let mut tries = 0;
         loop {
             let now = jiff::Timestamp::now();
-            let call = match request::call(&write.op, write.timeout, job.about, now) {
+            let call = request::call(&write.op, write.timeout, job.about, now, &self.dialects);
+            let call = match call {
                 Ok(call) => call,
                 Err(message) => return Some(WriteResult::NotSent { message: message.into() }),
             };

@@ -194,13 +194,23 @@ impl Driver {
         }
     }
 
-    /// Looks up what the ledger knows of the pod whose condition is written: the write was decided
-    /// on in the poll that has just ended, so it is what the decision was made on.
+    /// Looks up what the ledger knows of the pod or group whose condition is written: the write was
+    /// decided on in the poll that has just ended, so it is what the decision was made on.
     fn about(&self, write: &Write) -> About {
-        let Op::SetCondition { pod, .. } = &write.op else { return About::default() };
-        let Some(record) = self.engine.cluster().pod(&pod.uid) else { return About::default() };
-        let unscheduled = record.pod.unscheduled.is_some();
-        About { generation: record.pod.generation, unscheduled }
+        let cluster = self.engine.cluster();
+        match &write.op {
+            Op::SetCondition { pod, .. } => {
+                let Some(record) = cluster.pod(&pod.uid) else { return About::default() };
+                let unscheduled = record.pod.unscheduled.is_some();
+                About { generation: record.pod.generation, unscheduled, ..About::default() }
+            }
+            Op::TellGroup { group, .. } => {
+                let Some(object) = cluster.groups().object(group) else { return About::default() };
+                let phase = object.told.as_ref().map(|told| told.phase);
+                About { phase, resource_version: object.resource_version, ..About::default() }
+            }
+            _ => About::default(),
+        }
     }
 }
 

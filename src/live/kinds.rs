@@ -4,13 +4,15 @@ use std::sync::{Mutex, PoisonError};
 
 use berth_core::engine::Dependence;
 use berth_core::framework::Profile;
-use berth_core::snapshot::{ClusterEvent, DeviceEvent};
+use berth_core::snapshot::{ClusterEvent, DeviceEvent, GroupEvent};
+use berth_core::types::group::GroupKey;
 use berth_core::types::workload::SelectorKind;
 use berth_core::types::{ClaimKey, Pod, PodUid, Text};
 use kube::Resource;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+use crate::wire::dialect::object::GroupObject;
 use crate::wire::meta::Meta;
 use crate::wire::{Kind, Problem, Tables, claim, device, k8s, node, pod, volume, workload};
 
@@ -61,8 +63,9 @@ pub enum Unreadable {
 /// Group and newest version of all that belongs to dynamic resource allocation.
 pub const DEVICES: &str = "resource.k8s.io/v1";
 
-/// Returns the kinds that something in the profiles reads, where the server has all of them. Pods
-/// that wait for what isn't built yet need namespaces and claims, whatever the profile.
+/// Returns the kinds that something in the profiles reads, where the server has all of them, but for
+/// those of groups ([`super::dialects`]). Pods that wait for what isn't built yet need namespaces
+/// and claims, whatever the profile.
 pub fn needed(profiles: &[Profile]) -> Vec<Kind> {
     let runs = |names: &[&str]| profiles.iter().any(|p| names.iter().any(|name| p.runs(name)));
     let spread = runs(&["PodTopologySpread"]);
@@ -81,8 +84,9 @@ pub fn needed(profiles: &[Profile]) -> Vec<Kind> {
         }
         // The newest one unless the server doesn't have it.
         Kind::DeviceTaintRuleV1beta2 | Kind::DeviceTaintRuleV1alpha3 => false,
+        Kind::Group(_) => false,
     };
-    Kind::ALL.into_iter().filter(needed).collect()
+    Kind::all().filter(needed).collect()
 }
 
 /// Returns the path of all objects of the kind, from the root.
@@ -106,6 +110,7 @@ pub fn list_path(kind: Kind) -> String {
         Kind::DeviceTaintRule | Kind::DeviceTaintRuleV1beta2 | Kind::DeviceTaintRuleV1alpha3 => {
             format!("/apis/{}/devicetaintrules", kind.names().0)
         }
+        Kind::Group(object) => format!("/apis/{}/{}", object.api_version(), object.resource()),
     }
 }
 
@@ -121,9 +126,21 @@ pub fn collection_path(kind: Kind, namespace: &str) -> String {
 }
 
 /// Returns the resource's name, such as `pods`: the last part of its path.
-pub fn resource(kind: Kind) -> String {
+pub fn plural(kind: Kind) -> String {
     let path = list_path(kind);
     path.rsplit('/').next().unwrap_or_default().to_owned()
+}
+
+/// Returns what tells the resource from all others: its name, and of groups, which several have by
+/// one name, the API group too, as in `podgroups.scheduling.k8s.io`.
+pub fn resource(kind: Kind) -> String {
+    match kind {
+        Kind::Group(object) => {
+            let group = object.api_version().split('/').next().unwrap_or_default();
+            format!("{}.{group}", object.resource())
+        }
+        kind => plural(kind),
+    }
 }
 
 /// Tells whose decisions stand on which kind, so that a new list of one kind holds nobody else.
@@ -132,7 +149,7 @@ pub struct ByKind;
 impl Dependence for ByKind {
     fn needs(&self, of_kind: &str, pod: &Pod) -> Option<bool> {
         // What is none of these is the Lease, without which nothing is decided.
-        match Kind::ALL.into_iter().find(|kind| resource(*kind) == of_kind)? {
+        match Kind::all().find(|kind| resource(*kind) == of_kind)? {
             Kind::Node | Kind::Pod | Kind::Namespace => None,
             Kind::PersistentVolumeClaim
             | Kind::PersistentVolume
@@ -151,6 +168,9 @@ impl Dependence for ByKind {
             // They matter to the spread defaults of pods without constraints of their own.
             Kind::Service | Kind::ReplicationController | Kind::ReplicaSet | Kind::StatefulSet => {
                 Some(pod.spec.spread.is_empty())
+            }
+            Kind::Group(object) => {
+                Some(pod.group_hints().iter().any(|hint| hint.dialect == object.dialect()))
             }
         }
     }
@@ -195,7 +215,23 @@ pub fn read(kind: Kind, json: &str, tables: &Mutex<Tables>) -> Result<Seen, Unre
             .read(device::taint_rule, |rule| {
                 Event::Devices(DeviceEvent::TaintRuleApplied(Box::new(rule)))
             }),
+        Kind::Group(object) => raw.group(object),
     }
+}
+
+/// Tells whether a pod has ended as it should.
+pub fn work_is_done(json: &str) -> bool {
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Status {
+        phase: String,
+    }
+    #[derive(Deserialize)]
+    struct Only {
+        #[serde(default)]
+        status: Status,
+    }
+    serde_json::from_str::<Only>(json).is_ok_and(|only| only.status.phase == "Succeeded")
 }
 
 /// Reads who an object is, and nothing else.
@@ -244,6 +280,14 @@ impl Raw<'_> {
         let (converted, problems) = convert(wire, &mut tables);
         Ok(Seen { identity, event: event(converted), problems })
     }
+
+    fn group(self, object: GroupObject) -> Result<Seen, Unreadable> {
+        let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
+        let read = object.read(self.json, &mut tables)?;
+        let identity = identity_of(&read.meta.object)?;
+        let event = ClusterEvent::Groups(GroupEvent::Applied(Box::new(read.group)));
+        Ok(Seen { identity, event, problems: read.problems })
+    }
 }
 
 /// Returns the event that an object is gone.
@@ -278,6 +322,10 @@ pub fn deleted(kind: Kind, key: &Key, uid: &Text) -> ClusterEvent {
         Kind::DeviceTaintRule | Kind::DeviceTaintRuleV1beta2 | Kind::DeviceTaintRuleV1alpha3 => {
             ClusterEvent::Devices(DeviceEvent::TaintRuleDeleted { name })
         }
+        Kind::Group(object) => {
+            let key = GroupKey { dialect: object.dialect(), kind: object.makes(), namespace, name };
+            ClusterEvent::Groups(GroupEvent::Deleted { key, uid: uid.clone() })
+        }
     }
 }
 
@@ -289,12 +337,13 @@ mod tests {
     fn every_kind_is_read_and_deleted_by_its_own_events() {
         let tables = Mutex::new(Tables::default());
         let json = r#"{"metadata":{"name":"a","uid":"u","resourceVersion":"7"}}"#;
-        for kind in Kind::ALL {
+        for kind in Kind::all() {
             let seen = read(kind, json, &tables).unwrap();
             assert_eq!((seen.identity.key.to_string().as_str(), &*seen.identity.uid), ("a", "u"));
             assert_eq!(identity(json).unwrap().version, "7");
             let named = |event: &ClusterEvent| {
-                let text = format!("{event:?}").replace("Devices(", "Devices-");
+                let text = format!("{event:?}");
+                let text = text.replace("Devices(", "Devices-").replace("Groups(", "Groups-");
                 let end = text.find(['(', ' ']).unwrap();
                 text[..end].replace("Applied", "").replace("Deleted", "")
             };
@@ -302,6 +351,10 @@ mod tests {
             assert_eq!(named(&seen.event), named(&gone));
         }
         assert_eq!(resource(Kind::CsiNode), "csinodes");
+        let names: std::collections::BTreeSet<(String, Kind)> =
+            Kind::all().map(|kind| (resource(kind), kind.family())).collect();
+        let resources: std::collections::BTreeSet<&String> = names.iter().map(|(name, _)| name).collect();
+        assert_eq!(resources.len(), names.len(), "each kind has a name of its own: {names:?}");
     }
 
     #[test]

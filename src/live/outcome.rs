@@ -86,10 +86,12 @@ fn success(op: &Op, body: &[u8], tables: &Mutex<Tables>) -> WriteResult {
             let event = object(Kind::Pod, body, tables);
             WriteResult::Done(Written { event, ..written(body) })
         }
+        Op::TellGroup { .. } => {
+            WriteResult::Done(Written { event: group(body, tables), ..written(body) })
+        }
         Op::Bind { .. }
         | Op::TryBind { .. }
         | Op::SetDisruption { .. }
-        | Op::TellGroup { .. }
         | Op::SetCondition { .. }
         | Op::DeletePod { .. }
         | Op::Create { .. }
@@ -125,6 +127,19 @@ fn written(body: &[u8]) -> Written {
 /// Returns the claim as the server has it now, so that the ledger needn't wait for the watch.
 fn claim(body: &[u8], tables: &Mutex<Tables>) -> Option<Box<ClusterEvent>> {
     object(Kind::ResourceClaim, body, tables)
+}
+
+/// As [`claim`], of a group: which kind it is stands in the answer.
+fn group(body: &[u8], tables: &Mutex<Tables>) -> Option<Box<ClusterEvent>> {
+    let named: Named = serde_json::from_slice(body).ok()?;
+    object(Kind::named(&named.api_version, &named.kind)?, body, tables)
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Named {
+    api_version: String,
+    kind: String,
 }
 
 fn object(kind: Kind, body: &[u8], tables: &Mutex<Tables>) -> Option<Box<ClusterEvent>> {

@@ -3,12 +3,13 @@
 //! Only a build with the feature `planted-bugs` has them, and only one at a time, named by the
 //! variable [`VARIABLE`]. In any other build everything here folds away.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use berth_core::engine::{Input, Write, WriteResult, Written};
 use berth_core::framework::Op;
-use berth_core::snapshot::ClusterEvent;
+use berth_core::snapshot::{ClusterEvent, DeviceEvent};
 use berth_core::types::{Pod, PodRequests, Resources, Text};
 
 /// The environment variable that names the bug.
@@ -65,6 +66,8 @@ bugs! {
     NeverRelists = "never-relists",
     /// Each watch request loses its first event.
     LosesTheFirstEvent = "loses-the-first-event",
+    /// A pool of devices is believed whole, whatever is missing.
+    TrustsPools = "trusts-pools",
 }
 
 /// Tells whether a bug is planted in this process.
@@ -115,13 +118,17 @@ fn heard_of_cluster(event: ClusterEvent) -> Option<ClusterEvent> {
             first_sight(&node.name).then_some(ClusterEvent::NodeApplied(node))
         }
         ClusterEvent::NodeApplied(node) if on(Bug::DeafToNewNodes) => {
-            let is_new = first_sight(&node.name) && LISTED.load(Ordering::Relaxed);
-            (!is_new).then_some(ClusterEvent::NodeApplied(node))
+            let known = is_of_first_list(&node.name);
+            known.then_some(ClusterEvent::NodeApplied(node))
         }
         ClusterEvent::NodeApplied(mut node) if on(Bug::IgnoresTaints) => {
             node.taints.clear();
             node.unschedulable = false;
             Some(ClusterEvent::NodeApplied(node))
+        }
+        ClusterEvent::Devices(DeviceEvent::SliceApplied(mut slice)) if on(Bug::TrustsPools) => {
+            slice.slice_count = 1;
+            Some(ClusterEvent::Devices(DeviceEvent::SliceApplied(slice)))
         }
         other => Some(other),
     }
@@ -152,10 +159,20 @@ fn halved(requests: &PodRequests) -> PodRequests {
 
 /// Tells whether a name is new. Only the engine's thread asks.
 fn first_sight(name: &Text) -> bool {
-    use std::collections::BTreeSet;
-    use std::sync::{Mutex, PoisonError};
+    names().insert(name.to_string())
+}
+
+/// Tells whether a node was there when the first list was complete.
+fn is_of_first_list(name: &Text) -> bool {
+    if !LISTED.load(Ordering::Relaxed) {
+        names().insert(name.to_string());
+    }
+    names().contains(name.as_str())
+}
+
+fn names() -> MutexGuard<'static, BTreeSet<String>> {
     static SEEN: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
-    SEEN.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_string())
+    SEEN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn believed(result: WriteResult) -> WriteResult {
@@ -189,7 +206,7 @@ mod tests {
     #[test]
     fn no_bug_is_on_where_none_is_named_and_names_are_unique() {
         assert!(Bug::ALL.iter().all(|bug| !on(*bug)));
-        let names: std::collections::BTreeSet<_> = Bug::ALL.iter().map(|bug| bug.name()).collect();
+        let names: BTreeSet<_> = Bug::ALL.iter().map(|bug| bug.name()).collect();
         assert_eq!(names.len(), Bug::ALL.len());
     }
 }

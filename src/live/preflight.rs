@@ -14,6 +14,7 @@ use tracing::{info, warn};
 
 use super::Run;
 use super::client::{Api, Target};
+use super::dialects::Dialects;
 use super::kinds;
 use crate::wire::Kind;
 use needs::{Features, Need};
@@ -30,10 +31,11 @@ pub struct Preflight {
 }
 
 impl Preflight {
-    pub fn of(run: &Run) -> Preflight {
+    pub fn of(run: &Run, dialects: &Dialects) -> Preflight {
         let runs = |name: &str| run.profiles.iter().any(|profile| profile.runs(name));
         let mut scheduler = needs::of_scheduler(&Features {
             kinds: kinds::needed(&run.profiles),
+            dialects: dialects.honoured().to_vec(),
             preemption: runs("DefaultPreemption"),
             // What is built of VolumeBinding follows bound volumes, and writes nothing.
             volume_binding: false,
@@ -58,9 +60,11 @@ impl Preflight {
     }
 
     /// Asks, and logs what is missing; of kinds that the server doesn't have nothing is needed.
-    pub async fn run(mut self, api: Api, served: Vec<Kind>) {
-        let has = |resource: &str| served.iter().any(|kind| kinds::resource(*kind) == resource);
-        self.scheduler.retain(|need| need.of_kind.is_none_or(|kind| has(&kinds::resource(kind))));
+    pub async fn run(mut self, api: Api, mut served: Vec<Kind>, dialects: Dialects) {
+        dialects.looked().await;
+        served.extend(dialects.watched());
+        let has = |kind: Kind| served.iter().any(|served| served.family() == kind.family());
+        self.scheduler.retain(|need| need.of_kind.is_none_or(has));
         report(check(&api, self.scheduler).await);
         for (target, needs) in self.others {
             match Api::new(&target).await {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use berth_core::framework::plan::NameOf;
 use berth_core::framework::{ClaimWrite, Op};
-use berth_core::types::group::PLAN_ANNOTATION;
+use berth_core::types::group::{GroupPhase, PLAN_ANNOTATION};
 use berth_core::types::{Condition, PlanNote, PodRef, Span, Text, Value};
 use http::Method;
 use k8s_openapi::jiff;
@@ -14,26 +14,37 @@ use serde::Serialize;
 use serde_json::{Map, Value as Json, json};
 
 use super::client::Call;
+use super::dialects::Dialects;
 use super::kinds;
 use crate::wire::Kind;
+use crate::wire::dialect::object::{GroupObject, PatchType};
 
 const JSON: &str = "application/json";
 const MERGE: &str = "application/merge-patch+json";
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
 
-/// What the ledger knew of a write's pod when the write was decided on.
+/// What the ledger knew of a write's pod or group when the write was decided on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct About {
     pub generation: i64,
     /// PodScheduled was False already: its transition time stays.
     pub unscheduled: bool,
+    /// For a group: what its object said, and in which version.
+    pub phase: Option<GroupPhase>,
+    pub resource_version: u64,
 }
 
 /// Returns the request of an operation; `now` is wall time.
 ///
 /// # Errors
-/// What the operation names that isn't known.
-pub fn call(op: &Op, timeout: Span, about: About, now: jiff::Timestamp) -> Result<Call, String> {
+/// What the operation names that isn't known, or whose it is.
+pub fn call(
+    op: &Op,
+    timeout: Span,
+    about: About,
+    now: jiff::Timestamp,
+    dialects: &Dialects,
+) -> Result<Call, String> {
     let path = |path: String| format!("{path}?timeout={}ms", timeout.as_millis());
     let send = |method, at: String, content_type, body: Json| {
         Ok(Call { method, path: path(at), body: Some((content_type, written(&body)?)) })
@@ -62,7 +73,12 @@ pub fn call(op: &Op, timeout: Span, about: About, now: jiff::Timestamp) -> Resul
             }
             send(Method::PATCH, format!("{}/status", pod_path(pod)), STRATEGIC, body)
         }
-        Op::TellGroup { group, .. } => Err(format!("pod group {group} has no status")),
+        Op::TellGroup { group, uid, told } => {
+            let at = dialects.status_at(group).map_err(|not_told| not_told.to_string())?;
+            let status = at.object.status(told, about.phase, &seconds(now));
+            let body = json!({"metadata": group_metadata(at.object, uid, about), "status": status});
+            send(Method::PATCH, at.path, patch_type(at.object), body)
+        }
         Op::SetDisruption { pod, reason, message } => {
             let body = set_disruption(pod, reason, message, now);
             send(Method::PATCH, format!("{}/status", pod_path(pod)), STRATEGIC, body)
@@ -81,12 +97,13 @@ pub fn call(op: &Op, timeout: Span, about: About, now: jiff::Timestamp) -> Resul
                     let body = claim::protect(meta, finalizers);
                     send(Method::PATCH, at, MERGE, body)
                 }
-                ClaimWrite::Allocate { allocation, pod } => {
-                    let body = claim::allocate(meta, allocation.as_deref(), pod, now);
+                ClaimWrite::Allocate { allocation, pod, consumer } => {
+                    let consumer = claim::reference(consumer, pod)?;
+                    let body = claim::allocate(meta, allocation.as_deref(), consumer, now);
                     send(Method::PATCH, format!("{at}/status"), STRATEGIC, body)
                 }
-                ClaimWrite::Release { pod, deallocate } => {
-                    let body = claim::release(meta, pod, *deallocate);
+                ClaimWrite::Release { consumer, deallocate } => {
+                    let body = claim::release(meta, consumer, *deallocate);
                     send(Method::PATCH, format!("{at}/status"), STRATEGIC, body)
                 }
             }
@@ -112,6 +129,23 @@ pub fn call(op: &Op, timeout: Span, about: About, now: jiff::Timestamp) -> Resul
             let at = format!("{}/{}", collection(kind, namespace)?, known(name)?);
             send(Method::DELETE, at, JSON, json!({}))
         }
+    }
+}
+
+/// The server compares the UID of its own kinds only. What keeps a namesake of a custom resource from
+/// being told is the version.
+fn group_metadata(object: GroupObject, uid: &Text, about: About) -> Json {
+    let mut metadata = json!({"uid": uid.as_str()});
+    if object.patch() == PatchType::Merge && about.resource_version > 0 {
+        metadata["resourceVersion"] = json!(about.resource_version.to_string());
+    }
+    metadata
+}
+
+fn patch_type(object: GroupObject) -> &'static str {
+    match object.patch() {
+        PatchType::Merge => MERGE,
+        PatchType::Strategic => STRATEGIC,
     }
 }
 
@@ -245,7 +279,7 @@ fn pod_path(pod: &PodRef) -> String {
 /// Returns the path of the objects of a kind, by resource name such as `persistentvolumeclaims`.
 fn collection(kind: &Text, namespace: &Text) -> Result<String, String> {
     let is_it = |known: &Kind| kinds::resource(*known) == kind.as_str();
-    let known = Kind::ALL.into_iter().find(is_it).ok_or(format!("unknown resource {kind:?}"))?;
+    let known = Kind::all().find(is_it).ok_or(format!("unknown resource {kind:?}"))?;
     Ok(kinds::collection_path(known, namespace))
 }
 
@@ -286,7 +320,8 @@ mod tests {
     }
 
     fn sent(op: Op, about: About) -> (String, Json) {
-        let call = call(&op, Span::from_secs(5), about, jiff::Timestamp::UNIX_EPOCH).unwrap();
+        let (timeout, now) = (Span::from_secs(5), jiff::Timestamp::UNIX_EPOCH);
+        let call = call(&op, timeout, about, now, &Dialects::new(Vec::new(), None)).unwrap();
         let body = call.body.map(|(_, body)| serde_json::from_slice(&body).unwrap());
         (format!("{} {}", call.method, call.path), body.unwrap_or_default())
     }
@@ -314,14 +349,14 @@ mod tests {
             condition: Condition { reason: "Unschedulable".into(), message: "m".into() },
             nominated_node,
         };
-        let (line, body) = sent(op(None), About { generation: 3, unscheduled: false });
+        let (line, body) = sent(op(None), About { generation: 3, ..About::default() });
         assert_eq!(line, "PATCH /api/v1/namespaces/ns/pods/a/status?timeout=5000ms");
         assert_eq!(body["metadata"]["resourceVersion"], "7");
         let condition = &body["status"]["conditions"][0];
         assert_eq!(condition["lastTransitionTime"], "1970-01-01T00:00:00Z");
         assert_eq!(condition["observedGeneration"], 3);
         assert!(body["status"].get("nominatedNodeName").is_none());
-        let (_, body) = sent(op(Some("".into())), About { generation: 3, unscheduled: true });
+        let (_, body) = sent(op(Some("".into())), About { generation: 3, unscheduled: true, ..About::default() });
         assert!(body["status"]["conditions"][0].get("lastTransitionTime").is_none());
         assert_eq!(body["status"]["nominatedNodeName"], Json::Null);
     }
@@ -355,6 +390,7 @@ mod tests {
             name: NameOf::Known("s".into()),
         };
         let now = jiff::Timestamp::UNIX_EPOCH;
-        assert!(call(&unknown, Span::from_secs(5), About::default(), now).is_err());
+        let dialects = Dialects::new(Vec::new(), None);
+        assert!(call(&unknown, Span::from_secs(5), About::default(), now, &dialects).is_err());
     }
 }

@@ -12,6 +12,7 @@ use tokio::sync::{oneshot, watch as channel};
 use super::clock::Clock;
 use super::compare::Comparison;
 use super::compare::camera::{Asked, Camera};
+use super::dialects::Dialects;
 use super::dispatch::{Dispatcher, Outbox};
 use super::driver::{Driver, Told, wake};
 use super::events::{EventQueue, EventSender};
@@ -44,11 +45,12 @@ pub(super) struct Parts {
     pub(super) comparison: Comparison,
 }
 
-/// Starts the engine's thread and all tasks, the watches of `kinds` among them.
+/// Starts the engine's thread and all tasks, the watches of `kinds` and `dialects` among them.
 pub(super) fn start(
     mut run: Run,
     clients: Clients,
     kinds: Vec<Kind>,
+    dialects: Dialects,
 ) -> Result<Parts, std::io::Error> {
     let timeout = write_timeout(run.setup.limits.write_timeout, &run.election);
     run.setup.limits.write_timeout = timeout;
@@ -59,11 +61,12 @@ pub(super) fn start(
     let events = Arc::new(EventQueue::default());
     sample_queues(&run.metrics, &outbox, &events);
     let (camera, asked) = Camera::new(sink.clone());
-    let comparison = comparison(&run, &clients, &kinds, camera);
+    dialects.announce(&sink);
+    let comparison = comparison(&run, &clients, (&kinds, &dialects), camera);
     let queues = (Arc::clone(&outbox), Arc::clone(&events));
     let tables = Arc::new(Mutex::new(Tables::new(run.comparison_tolerations)));
     let writer = (sink.clone(), Arc::clone(&tables));
-    let rate = start_senders(&run, &clients, queues, writer, hears_led.clone());
+    let rate = start_senders(&run, &clients, queues, writer, (hears_led.clone(), &dialects));
     let source = Source {
         api: clients.main,
         rate,
@@ -73,7 +76,7 @@ pub(super) fn start(
         led: hears_led,
     };
     let delayed = run.election.as_ref().is_some_and(|election| election.delay_cache);
-    tokio::spawn(start_watches(source, kinds.clone(), delayed));
+    tokio::spawn(start_watches(source, kinds.clone(), dialects, delayed));
     let candidate = match &run.election {
         Some(election) => {
             let component = run.profiles.first().map(|profile| profile.scheduler_name.to_string());
@@ -93,7 +96,7 @@ fn start_senders(
     clients: &Clients,
     (outbox, events): (Arc<Outbox>, Arc<EventQueue>),
     (sink, tables): (Sender<Input>, Arc<Mutex<Tables>>),
-    led: channel::Receiver<bool>,
+    (led, dialects): (channel::Receiver<bool>, &Dialects),
 ) -> Arc<TokenBucket> {
     let bucket = || Arc::new(TokenBucket::new(run.connection.qps, run.connection.burst));
     let rate = bucket();
@@ -108,6 +111,7 @@ fn start_senders(
         sink,
         forbidden: Arc::clone(&forbidden),
         tables,
+        dialects: dialects.clone(),
     };
     let sender = EventSender {
         api: clients.events.gated(gate),
@@ -156,13 +160,14 @@ fn write_timeout(timeout: Span, election: &Option<Election>) -> Span {
 }
 
 /// Starts the watches: at once, or once we lead.
-async fn start_watches(source: Source, kinds: Vec<Kind>, delayed: bool) {
+async fn start_watches(source: Source, kinds: Vec<Kind>, dialects: Dialects, delayed: bool) {
     if delayed {
         once_led(source.led.clone(), std::future::ready(())).await;
     }
     for kind in kinds {
         tokio::spawn(Watch::new(source.clone(), kind).run());
     }
+    tokio::spawn(dialects.run(source.clone()));
     loop {
         tokio::time::sleep(PURGE).await;
         source.tables.lock().unwrap_or_else(PoisonError::into_inner).purge();
@@ -190,7 +195,7 @@ fn start_engine(
         ..run.setup
     };
     let scheduler_names: BTreeSet<Text> =
-        run.profiles.iter().map(|profile| profile.scheduler_name.clone()).collect();
+        run.profiles.iter().flat_map(|profile| profile.names().cloned()).collect();
     let profiles = run.profiles;
     let thread = std::thread::Builder::new().name("engine".to_owned());
     thread.stack_size(STACK_BYTES).spawn(move || {
@@ -206,12 +211,18 @@ fn start_engine(
 }
 
 /// What SIGUSR2 asks for. It has a rate limit of its own, so that writes don't wait for it.
-fn comparison(run: &Run, clients: &Clients, kinds: &[Kind], camera: Camera) -> Comparison {
+fn comparison(
+    run: &Run,
+    clients: &Clients,
+    (kinds, dialects): (&[Kind], &Dialects),
+    camera: Camera,
+) -> Comparison {
     Comparison {
         api: clients.main.clone(),
         rate: TokenBucket::new(run.connection.qps, run.connection.burst),
         camera,
         kinds: kinds.to_vec(),
+        dialects: dialects.clone(),
         comparison_tolerations: run.comparison_tolerations,
     }
 }

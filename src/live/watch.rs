@@ -20,7 +20,7 @@ use std::time::Instant;
 
 use berth_core::engine::Input;
 use berth_core::types::Text;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
 use tracing::{info, warn};
 
@@ -87,6 +87,22 @@ impl Watch {
 
     /// Lists, watches, and lists again where that is needed.
     pub async fn run(mut self) -> Infallible {
+        self.go_on(|| {}).await
+    }
+
+    /// As [`Watch::run`], until `stop` is dropped: then all that was told of is told gone. `failed`
+    /// hears of each list that fails.
+    pub async fn run_until(mut self, stop: oneshot::Receiver<()>, failed: impl Fn() + Send + Sync) {
+        tokio::select! {
+            _ = stop => {}
+            never = self.go_on(failed) => match never {},
+        }
+        let known: Vec<Key> = self.known.keys().cloned().collect();
+        known.iter().for_each(|key| self.forget(key));
+        self.source.api.metrics().unwatched(&self.resource);
+    }
+
+    async fn go_on(&mut self, failed: impl Fn()) -> Infallible {
         let mut failures = 0;
         if !self.decides() {
             // A Lease that is free is ours by then; if it isn't, the ledger is kept warm.
@@ -107,6 +123,7 @@ impl Watch {
                 }
                 Err(problem) => {
                     self.complain("list", &problem);
+                    failed();
                     self.source.pace.wait(failures).await;
                     failures += 1;
                 }
@@ -239,7 +256,11 @@ impl Watch {
     fn complain(&mut self, verb: &str, problem: &str) {
         let again = self.source.pace.complain_again;
         if self.complaint.told.is_none_or(|told| told.elapsed() >= again) {
-            let waiting = if self.synced { "" } else { "; nothing is scheduled meanwhile" };
+            let waiting = match self.kind {
+                _ if self.synced => "",
+                Kind::Group(_) => "; its groups wait meanwhile",
+                _ => "; nothing is scheduled meanwhile",
+            };
             warn!(resource = %self.resource, "can't {verb}, trying on{waiting}: {problem}");
             self.complaint.told = Some(Instant::now());
         }

@@ -190,6 +190,14 @@ impl Metrics {
         gauge.set(f64::from(u8::from(synced)));
     }
 
+    /// Notes that a resource is not watched any more.
+    pub fn unwatched(&self, resource: &str) {
+        lock(&self.shared.heard).remove(resource);
+        // It fails for labels that nobody has set.
+        let _ = self.families().watch_synced.remove_label_values(&[resource]);
+        let _ = self.families().watch_lag.remove_label_values(&[resource]);
+    }
+
     /// Tells whether the watch of a resource is up to date.
     pub fn is_synced(&self, resource: &str) -> bool {
         self.families().watch_synced.with_label_values(&[resource]).get() == 1.0

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use berth_core::types::group::NATIVE;
 use berth_core::types::{ResourceClaim, Timestamp};
 use serde_json::{Value, json};
 
@@ -186,9 +187,11 @@ impl Gathering {
         let mut value = document.value.clone();
         if kind == Kind::Pod {
             self.check_uid(document);
-            if let Err(what) = self.priorities.resolve(&mut value) {
-                self.errors.add(document, "spec.priorityClassName", what);
-            }
+        }
+        if has_priority(kind)
+            && let Err(what) = self.priorities.resolve(&mut value)
+        {
+            self.errors.add(document, "spec.priorityClassName", what);
         }
         match wire::decode(kind, value, &mut self.tables) {
             Ok(decoded) => {
@@ -254,6 +257,15 @@ impl Gathering {
     }
 }
 
+/// The API server makes numbers of the classes of its own kinds only.
+fn has_priority(kind: Kind) -> bool {
+    match kind {
+        Kind::Pod => true,
+        Kind::Group(object) => object.dialect() == NATIVE,
+        _ => false,
+    }
+}
+
 /// Nothing is scheduled by a template itself.
 fn is_template(document: &Document) -> bool {
     let api_version = document.api_version();
@@ -267,6 +279,9 @@ fn with_uid(mut object: Object) -> Object {
             claim.uid = claims::own_uid(&claim.key);
         }
         Object::ResourceSlice(slice) if slice.uid.is_empty() => slice.uid = slice.name.clone(),
+        Object::PodGroup(group) if group.uid.is_empty() => {
+            group.uid = format!("{}/{}", group.key.dialect.name, group.key).into();
+        }
         _ => {}
     }
     object
@@ -312,6 +327,30 @@ mod tests {
         assert_eq!((objects.phases.len(), objects.phases[0].objects.len()), (2, 1));
         assert_eq!(objects.ignored.get("Group (x/v1)"), Some(&1));
         assert_eq!(objects.notes, ["f: document 1, line 2: Pod a is replaced further on"]);
+    }
+
+    #[test]
+    fn groups_are_read_in_every_dialect_and_native_ones_get_their_priority() {
+        let text = "{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: vip}, value: 7}\n---\n\
+                    {apiVersion: scheduling.k8s.io/v1alpha3, kind: PodGroup, metadata: {name: a}, spec: {schedulingPolicy: {gang: {minCount: 2}}, priorityClassName: vip}}\n---\n\
+                    {apiVersion: scheduling.x-k8s.io/v1alpha1, kind: PodGroup, metadata: {name: a}, spec: {minMember: 3}}\n---\n\
+                    {apiVersion: scheduling.volcano.sh/v1beta1, kind: PodGroup, metadata: {name: a}, spec: {minMember: 4, priorityClassName: vip}}\n";
+        let objects = objects(text).unwrap();
+        let group = |object: &Object| match object {
+            Object::PodGroup(group) => {
+                (group.uid.to_string(), format!("{:?}", group.quorum), group.priority)
+            }
+            other => panic!("{other:?}"),
+        };
+        let groups: Vec<_> = objects.phases[0].objects.iter().map(group).collect();
+        let expected = [
+            ("native/default/a", "AtLeast(2)", Some(7)),
+            ("coscheduling/default/a", "AtLeast(3)", None),
+            ("volcano/default/a", "AtLeast(4)", None),
+        ];
+        let owned = |(uid, quorum, priority): (&str, &str, _)| (uid.into(), quorum.into(), priority);
+        assert_eq!(groups, expected.map(owned));
+        assert!(objects.ignored.is_empty(), "{:?}", objects.ignored);
     }
 
     #[test]

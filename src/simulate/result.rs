@@ -3,10 +3,14 @@
 use std::collections::BTreeMap;
 
 use berth_core::types::claim::DeviceResult;
-use berth_core::types::{ResourceClaim, Text};
+use berth_core::types::group::GroupKind;
+use berth_core::types::{PodUid, ResourceClaim, Text};
 use serde::Serialize;
 
-pub const API_VERSION: &str = "berth.dev/v1alpha1";
+use super::groups::Group;
+
+pub use crate::config::OWN_API_VERSION as API_VERSION;
+
 pub const KIND: &str = "SimulationResult";
 
 /// The whole result. Fields may be added to it; none is renamed or taken away within a version.
@@ -47,6 +51,29 @@ pub struct State {
     pub pods: BTreeMap<String, PodState>,
     pub claims: BTreeMap<String, ClaimState>,
     pub pvcs: BTreeMap<String, PvcState>,
+    /// By dialect, namespace and name: two dialects may have groups of one name.
+    pub groups: Vec<GroupState>,
+}
+
+/// An outermost group.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GroupState {
+    pub dialect: &'static str,
+    /// What it is made of: `Pods` or `Groups`.
+    pub kind: &'static str,
+    pub namespace: String,
+    pub name: String,
+    /// How many members, or groups, it needs to start; none for one whose pods are on their own.
+    pub needs: Option<u32>,
+    /// Its pods, by `namespace/name`; in a group of groups those of all of them.
+    pub members: Vec<String>,
+    /// How many of them have a node.
+    pub placed: usize,
+    /// `Waiting`, `Unschedulable`, `Error` or `Scheduled`.
+    pub state: &'static str,
+    /// What it waits for, or why it fits nowhere.
+    pub message: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -96,6 +123,26 @@ impl ClaimState {
     }
 }
 
+impl GroupState {
+    /// `names` says how members are called.
+    pub fn of(group: &Group, names: impl Fn(&PodUid) -> Option<String>) -> GroupState {
+        GroupState {
+            dialect: group.key.dialect.name,
+            kind: match group.key.kind {
+                GroupKind::Pods => "Pods",
+                GroupKind::Groups => "Groups",
+            },
+            namespace: group.key.namespace.to_string(),
+            name: group.key.name.to_string(),
+            needs: group.needs,
+            members: group.members.iter().filter_map(names).collect(),
+            placed: group.n_placed,
+            state: group.state.name(),
+            message: (!group.message.is_empty()).then(|| group.message.to_string()),
+        }
+    }
+}
+
 impl Device {
     fn of(result: &DeviceResult) -> Device {
         Device {
@@ -110,7 +157,10 @@ impl Device {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::simulate::groups::GroupStage;
     use crate::wire::{Kind, Object, Tables, decode};
+    use berth_core::types::GroupKey;
+    use berth_core::types::group::NATIVE;
     use serde_json::{Value, json};
 
     fn claim(status: Value) -> ResourceClaim {
@@ -118,6 +168,24 @@ mod tests {
         let decoded = decode(Kind::ResourceClaim, json, &mut Tables::default()).unwrap();
         let Object::ResourceClaim(claim) = decoded.object else { panic!("not a claim") };
         *claim
+    }
+
+    fn group() -> GroupState {
+        let key = GroupKey {
+            dialect: NATIVE,
+            kind: GroupKind::Groups,
+            namespace: "a".into(),
+            name: "g".into(),
+        };
+        let group = Group {
+            key,
+            needs: Some(2),
+            members: vec![PodUid("u".into()), PodUid("gone".into())],
+            n_placed: 1,
+            state: GroupStage::Waiting,
+            message: "waiting for 1 of 2 groups of g".into(),
+        };
+        GroupState::of(&group, |uid| (uid.0 == "u").then(|| "a/b".to_owned()))
     }
 
     #[test]
@@ -130,6 +198,7 @@ mod tests {
             pods: [("a/b".to_owned(), PodState::default())].into(),
             claims: [("a/c".to_owned(), ClaimState::of(&claim))].into(),
             pvcs: [("a/v".to_owned(), pvc)].into(),
+            groups: vec![group()],
         };
         let expected = json!({
             "pods": {"a/b": {"node": null, "reason": null, "message": null, "evicted": false,
@@ -138,6 +207,9 @@ mod tests {
                 {"driver": "d", "pool": "p", "device": "gpu-0"},
                 {"driver": "d", "pool": "p", "device": "gpu-1", "shareID": "s"}]}},
             "pvcs": {"a/v": {"selectedNode": "n", "volumeName": null}},
+            "groups": [{"dialect": "native", "kind": "Groups", "namespace": "a", "name": "g",
+                        "needs": 2, "members": ["a/b"], "placed": 1, "state": "Waiting",
+                        "message": "waiting for 1 of 2 groups of g"}],
         });
         assert_eq!(serde_json::to_value(state).unwrap(), expected);
         assert_eq!(ClaimState::of(&ResourceClaim::default()), ClaimState::default());

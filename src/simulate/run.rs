@@ -4,15 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use berth_core::engine::{Engine, Notice, Setup};
 use berth_core::framework::Profile;
-use berth_core::snapshot::{ClusterEvent, DeviceEvent};
+use berth_core::snapshot::{ClusterEvent, DeviceEvent, GroupEvent};
 use berth_core::types::{Node, Pod, PodUid, ResourceClaim, Text, Timestamp};
 use berth_sim::{Kind, Patience, Quiet, Simulation, World};
 
 use crate::wire::Object;
 
 use super::claims::{self, Templates};
+use super::groups::{Group, groups};
 use super::objects::Phase;
-use super::result::{ClaimState, PodState, PvcState, State};
+use super::result::{ClaimState, GroupState, PodState, PvcState, State};
 
 /// When a simulation begins that no pod's age dates: 2026-01-01.
 const START: Timestamp = Timestamp(1_767_225_600_000);
@@ -22,10 +23,11 @@ const START: Timestamp = Timestamp(1_767_225_600_000);
 pub(super) struct Run {
     /// The state after each phase.
     pub(super) states: Vec<State>,
-    /// The nodes, pods and claims at the end, by name.
+    /// The nodes, pods, claims and groups at the end, by name.
     pub(super) nodes: Vec<Node>,
     pub(super) pods: Vec<Pod>,
     pub(super) claims: Vec<ResourceClaim>,
+    pub(super) groups: Vec<Group>,
     /// The pods that had no node in the files and have one now.
     pub(super) placed: BTreeSet<PodUid>,
     /// False if objects still changed after a simulated day.
@@ -186,7 +188,21 @@ impl Play {
         let pods = self.known.iter().map(|(name, known)| (name.clone(), known.state()));
         let claims = self.simulation.world().claims();
         let claims = claims.map(|claim| (claim.key.to_string(), ClaimState::of(claim)));
-        State { pods: pods.collect(), claims: claims.collect(), pvcs: self.pvcs() }
+        State {
+            pods: pods.collect(),
+            claims: claims.collect(),
+            pvcs: self.pvcs(),
+            groups: self.groups(),
+        }
+    }
+
+    fn groups(&self) -> Vec<GroupState> {
+        let engine = self.simulation.engine();
+        let name = |uid: &PodUid| {
+            let pod = &engine.cluster().pod(uid)?.pod;
+            Some(key(&pod.namespace, &pod.name))
+        };
+        groups(engine).iter().map(|group| GroupState::of(group, name)).collect()
     }
 
     fn pvcs(&self) -> BTreeMap<String, PvcState> {
@@ -224,6 +240,7 @@ impl Play {
             nodes: world.nodes().cloned().collect(),
             pods: world.pods().cloned().collect(),
             claims: world.claims().cloned().collect(),
+            groups: groups(self.simulation.engine()),
             placed,
             settled,
             odd: self.odd,
@@ -274,5 +291,6 @@ fn event(object: Object) -> ClusterEvent {
         Object::DeviceClass(class) => ClusterEvent::Devices(DeviceEvent::ClassApplied(class)),
         Object::ResourceClaim(claim) => ClusterEvent::Devices(DeviceEvent::ClaimApplied(claim)),
         Object::DeviceTaintRule(rule) => ClusterEvent::Devices(DeviceEvent::TaintRuleApplied(rule)),
+        Object::PodGroup(group) => ClusterEvent::Groups(GroupEvent::Applied(group)),
     }
 }

@@ -1,8 +1,10 @@
-//! The placement table: GPUs of each node as a bar, who sits where, who waits and why.
+//! The placement table: GPUs of each node as a bar, who sits where, which groups are whole, who waits
+//! and why.
 //!
-//! It is drawn from nodes, pods and claims alone, so that it shows a simulation and a real cluster alike.
+//! It is drawn from nodes, pods, groups and claims alone, so that it shows a simulation and a real cluster alike.
 
 mod amounts;
+mod groups;
 mod nodes;
 mod paint;
 mod pods;
@@ -13,6 +15,7 @@ use std::collections::BTreeSet;
 
 use berth_core::types::{Node, Pod, PodUid, ResourceClaim};
 
+use super::groups::Group;
 use amounts::sum;
 use nodes::Usage;
 pub use paint::Paint;
@@ -27,6 +30,7 @@ pub struct View<'a> {
     pub nodes: &'a [Node],
     pub pods: &'a [Pod],
     pub claims: &'a [ResourceClaim],
+    pub groups: &'a [Group],
     /// Pods that were placed just now; they are marked.
     pub placed: &'a BTreeSet<PodUid>,
     /// The scheduler names that were served.
@@ -40,11 +44,17 @@ pub fn table(view: &View<'_>, paint: Paint) -> String {
     let mut lines = nodes::lines(&usages, paint);
     lines.extend(elsewhere(view, paint));
     lines.push(String::new());
+    let groups = groups::lines(view, paint);
+    if !groups.is_empty() {
+        lines.extend(groups);
+        lines.push(String::new());
+    }
     if !waiting.is_empty() {
         lines.extend(waiting::lines(&waiting, paint));
         lines.push(String::new());
     }
-    lines.push(summary(view, &usages, waiting.len(), paint));
+    let n_waiting = view.pods.iter().filter(|pod| waiting::waits(pod)).count();
+    lines.push(summary(view, &usages, n_waiting, paint));
     lines.iter().map(|line| format!("{}\n", line.trim_end())).collect()
 }
 

@@ -8,7 +8,9 @@ use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess};
 
 use berth_core::types::Timestamp;
+use berth_core::types::group::PLAN_ANNOTATION;
 
+use super::dialect;
 use super::field::{Field, List, Map, Shape, object_shape};
 
 /// The class of claims and volumes, from before the field existed.
@@ -19,9 +21,15 @@ pub const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 /// On claims that a scheduler made for extended resources.
 pub const EXTENDED_RESOURCE_CLAIM: &str = "resource.kubernetes.io/extended-resource-claim";
 
-/// Annotations that something in Berth reads; all others are skipped.
-pub const ANNOTATIONS: [&str; 4] =
-    [BETA_STORAGE_CLASS, BIND_COMPLETED, SELECTED_NODE, EXTENDED_RESOURCE_CLAIM];
+/// Annotations that something in Berth reads, beside those of the dialects of groups; all others are
+/// skipped.
+pub const ANNOTATIONS: [&str; 5] = [
+    BETA_STORAGE_CLASS,
+    BIND_COMPLETED,
+    SELECTED_NODE,
+    EXTENDED_RESOURCE_CLAIM,
+    PLAN_ANNOTATION,
+];
 
 /// `metadata` in the form that kube asks for, and what couldn't be understood of it.
 #[derive(Clone, Debug, Default)]
@@ -70,6 +78,36 @@ pub fn parse_time(text: &str) -> Option<Time> {
     text.parse::<jiff::Timestamp>().ok().map(Time)
 }
 
+/// A time that few readers ask for: it is kept as it came, and understood only then.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Stamp {
+    bytes: [u8; STAMP_MAX],
+    length: usize,
+}
+
+/// As long as a time is with nanoseconds; a longer text is none.
+const STAMP_MAX: usize = 32;
+
+impl Stamp {
+    /// Returns the time, `None` if it can't be understood.
+    pub fn time(&self) -> Option<Timestamp> {
+        let text = std::str::from_utf8(self.bytes.get(..self.length)?).ok()?;
+        parse_time(text).as_ref().map(timestamp)
+    }
+}
+
+impl Shape for Stamp {
+    const WANTED: &'static str = "a time";
+
+    fn text(text: &str) -> Option<Stamp> {
+        let mut stamp = Stamp { length: text.len(), ..Stamp::default() };
+        if let Some(bytes) = stamp.bytes.get_mut(..text.len()) {
+            bytes.copy_from_slice(text.as_bytes());
+        }
+        Some(stamp)
+    }
+}
+
 impl<'de> Deserialize<'de> for Meta {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Meta, D::Error> {
         Ok(match Field::<Raw>::deserialize(deserializer)? {
@@ -111,7 +149,11 @@ struct RawOwner {
 
 object_shape!(Raw, RawOwner);
 
-/// The annotations named in [`ANNOTATIONS`].
+fn is_read(annotation: &str) -> bool {
+    ANNOTATIONS.contains(&annotation) || dialect::reads_annotation(annotation)
+}
+
+/// The annotations that are read.
 struct Annotations(BTreeMap<String, String>);
 
 impl Shape for Annotations {
@@ -119,7 +161,7 @@ impl Shape for Annotations {
     fn object<'de, A: MapAccess<'de>>(mut entries: A) -> Result<Option<Self>, A::Error> {
         let mut kept = BTreeMap::new();
         while let Some(key) = entries.next_key::<String>()? {
-            if !ANNOTATIONS.contains(&key.as_str()) {
+            if !is_read(&key) {
                 entries.next_value::<IgnoredAny>()?;
             } else if let Field::Is(value) = entries.next_value::<Field<String>>()? {
                 kept.insert(key, value);
@@ -254,6 +296,16 @@ mod tests {
         assert!(meta.terminating());
         assert_eq!(meta.object.labels.as_ref().unwrap().len(), 1);
         assert_eq!(meta.problems.len(), 2);
+    }
+
+    #[test]
+    fn a_stamp_is_understood_when_it_is_asked_for() {
+        let stamp = |text: &str| Stamp::text(text).unwrap().time();
+        assert_eq!(stamp("1970-01-01T00:00:02Z"), Some(Timestamp(2000)));
+        assert_eq!(stamp("1970-01-01T00:00:02.500000Z"), Some(Timestamp(2500)));
+        for text in ["", "yesterday", "1970-01-01T00:00:02.0000000000000000Z"] {
+            assert_eq!(stamp(text), None, "{text}");
+        }
     }
 
     #[test]

@@ -4,10 +4,14 @@ use berth_core::types::volume::{
     CsiNode, PersistentVolume, PersistentVolumeClaim, StorageClass, VolumeAttachment,
 };
 use berth_core::types::workload::{Namespace, PodSelectorOwner};
-use berth_core::types::{DeviceClass, DeviceTaintRule, Node, Pod, ResourceClaim, ResourceSlice};
+use berth_core::types::{
+    DeviceClass, DeviceTaintRule, Node, Pod, PodGroup, ResourceClaim, ResourceSlice,
+};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::dialect;
+use super::dialect::object::GroupObject;
 use super::problem::Problem;
 use super::tables::Tables;
 use super::{claim, device, node, pod, volume, workload};
@@ -35,10 +39,13 @@ pub enum Kind {
     DeviceTaintRuleV1beta2,
     /// Of a server that knows neither.
     DeviceTaintRuleV1alpha3,
+    /// Objects that make groups of pods.
+    Group(GroupObject),
 }
 
 impl Kind {
-    pub const ALL: [Kind; 18] = [
+    /// Those that are in every cluster, or none.
+    const OF_KUBERNETES: [Kind; 18] = [
         Kind::Node,
         Kind::Pod,
         Kind::Namespace,
@@ -58,6 +65,11 @@ impl Kind {
         Kind::DeviceTaintRuleV1beta2,
         Kind::DeviceTaintRuleV1alpha3,
     ];
+
+    /// Returns every kind, in every version.
+    pub fn all() -> impl Iterator<Item = Kind> {
+        Kind::OF_KUBERNETES.into_iter().chain(dialect::objects().map(Kind::Group))
+    }
 
     /// Returns `apiVersion` and `kind` as they stand in an object.
     pub fn names(self) -> (&'static str, &'static str) {
@@ -80,6 +92,7 @@ impl Kind {
             Kind::DeviceTaintRule => ("resource.k8s.io/v1", "DeviceTaintRule"),
             Kind::DeviceTaintRuleV1beta2 => ("resource.k8s.io/v1beta2", "DeviceTaintRule"),
             Kind::DeviceTaintRuleV1alpha3 => ("resource.k8s.io/v1alpha3", "DeviceTaintRule"),
+            Kind::Group(object) => (object.api_version(), object.kind()),
         }
     }
 
@@ -87,6 +100,7 @@ impl Kind {
     pub fn family(self) -> Kind {
         match self {
             Kind::DeviceTaintRuleV1beta2 | Kind::DeviceTaintRuleV1alpha3 => Kind::DeviceTaintRule,
+            Kind::Group(object) => Kind::Group(object.family()),
             kind => kind,
         }
     }
@@ -95,7 +109,12 @@ impl Kind {
     pub fn of(object: &Value) -> Option<Kind> {
         let api_version = object.get("apiVersion")?.as_str()?;
         let kind = object.get("kind")?.as_str()?;
-        Kind::ALL.into_iter().find(|known| known.names() == (api_version, kind))
+        Kind::named(api_version, kind)
+    }
+
+    /// Returns the kind with this `apiVersion` and `kind`, if it is one of those watched.
+    pub fn named(api_version: &str, kind: &str) -> Option<Kind> {
+        Kind::all().find(|known| known.names() == (api_version, kind))
     }
 }
 
@@ -115,13 +134,14 @@ pub enum Object {
     DeviceClass(Box<DeviceClass>),
     ResourceClaim(Box<ResourceClaim>),
     DeviceTaintRule(Box<DeviceTaintRule>),
+    PodGroup(Box<PodGroup>),
 }
 
 /// An object and what couldn't be understood of it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decoded {
     pub object: Object,
-    /// A pod's first one is also its [`Pod::problem`].
+    /// The first one of a pod is also its [`Pod::problem`], of a group [`PodGroup::problem`].
     pub problems: Vec<Problem>,
 }
 
@@ -169,6 +189,7 @@ pub fn decode(kind: Kind, json: Value, tables: &mut Tables) -> Result<Decoded, W
         Kind::DeviceTaintRule | Kind::DeviceTaintRuleV1beta2 | Kind::DeviceTaintRuleV1alpha3 => {
             from.read(device::taint_rule, |rule| Object::DeviceTaintRule(Box::new(rule)))
         }
+        Kind::Group(object) => from.group(object),
     }
 }
 
@@ -199,6 +220,13 @@ impl From<'_> {
         let (converted, problems) = convert(wire, self.tables);
         Ok(Decoded { object: object(converted), problems })
     }
+
+    fn group(self, object: GroupObject) -> Result<Decoded, WireError> {
+        let read = object.read(&self.json.to_string(), self.tables);
+        let kind = object.kind();
+        let read = read.map_err(|source| WireError::Undecodable { kind, source })?;
+        Ok(Decoded { object: Object::PodGroup(Box::new(read.group)), problems: read.problems })
+    }
 }
 
 #[cfg(test)]
@@ -208,7 +236,7 @@ mod tests {
 
     #[test]
     fn every_kind_is_known_by_its_names_and_decodes() {
-        for kind in Kind::ALL {
+        for kind in Kind::all() {
             let (api_version, name) = kind.names();
             let mut object = json!({"apiVersion": api_version, "kind": name});
             assert_eq!(Kind::of(&object), Some(kind));
@@ -222,6 +250,8 @@ mod tests {
                 object["spec"] = json!({"driver": "d", "pool": pool});
             } else if name == "DeviceTaintRule" {
                 object["spec"] = json!({"taint": {"key": "k", "effect": "NoSchedule"}});
+            } else if matches!(kind, Kind::Group(_)) {
+                object["spec"] = json!({"schedulingPolicy": {"basic": {}}});
             }
             let decoded = decode(kind, object, &mut Tables::default()).unwrap();
             assert_eq!(decoded.problems, []);

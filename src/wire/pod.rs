@@ -4,13 +4,13 @@
 mod affinity;
 mod containers;
 mod features;
+mod gang;
 mod ports;
 mod resize;
 mod spread;
 mod status;
 mod volumes;
 
-use berth_core::types::group::{GroupHint, NATIVE};
 use berth_core::types::pod::TolerationOperator;
 use berth_core::types::{
     Owner, Pod, PodRequests, PodSpec, PodUid, PreemptionPolicy, Text, Toleration,
@@ -44,6 +44,7 @@ pub fn pod_and_problems(pod: k8s::Pod, tables: &mut Tables) -> (Pod, Vec<Problem
     let (wanted, limits) = containers::read(&mut reading, spec);
     let pod_spec = pod_spec(&mut reading, &pod.metadata, spec, wanted.requests());
     own_fields(&mut reading, spec, &mut result);
+    gang::read(&mut reading, &pod.metadata, spec, status, &mut result);
     status::read(&mut reading, status, &mut result);
     let usage = if result.node_name.is_some() {
         resize::usage(&mut reading, spec, status, &wanted)
@@ -97,13 +98,6 @@ fn own_fields(reading: &mut Reading<'_>, spec: &k8s::PodSpec, pod: &mut Pod) {
     reading.each(&SPEC.field("schedulingGates"), &spec.scheduling_gates, |reading, at, gate| {
         pod.gates.push(reading.required_text(&at.field("name"), &gate.name));
     });
-    let at = SPEC.field("schedulingGroup");
-    if let Some(group) = reading.opt(&at, &spec.scheduling_group) {
-        let name_at = at.field("podGroupName");
-        if let Some(name) = reading.opt_text(&name_at, &group.pod_group_name) {
-            pod.add_group_hint(GroupHint::of_object(NATIVE, name));
-        }
-    }
 }
 
 fn preemption_policy(reading: &mut Reading<'_>, policy: &Field<String>) -> PreemptionPolicy {

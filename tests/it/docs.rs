@@ -17,10 +17,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use berth_stand::{ApiClient, Stand, try_wait_for, wait_for};
+use berth_stand::{ApiClient, Options, Stand, try_wait_for, wait_for};
 use serde_json::{Value, json};
 
-use crate::installed::{guarded, root, runs};
+use crate::installed::{guarded_on, root, runs};
 use crate::support::SOON;
 use crate::support::berth::Berth;
 use crate::support::https::free_port;
@@ -42,8 +42,8 @@ struct Reader {
 
 impl Reader {
     /// None: there is no control plane, or no kubectl, to follow it with.
-    fn new() -> Option<Reader> {
-        let stand = guarded(&[])?;
+    fn new(options: &Options) -> Option<Reader> {
+        let stand = guarded_on(options, &[])?;
         if !stand.binaries().kubectl.is_file() {
             eprintln!("skipped: no kubectl beside the control plane");
             return None;
@@ -169,7 +169,11 @@ fn copy(from: &Path, to: &Path) {
 
 /// Follows a guide in a cluster of its own; `installed`: Berth is there already.
 fn followed(guide: &str, installed: bool) {
-    let Some(mut reader) = Reader::new() else { return };
+    followed_on(&Options::default(), guide, installed);
+}
+
+fn followed_on(options: &Options, guide: &str, installed: bool) {
+    let Some(mut reader) = Reader::new(options) else { return };
     if installed {
         let step = Step {
             line: 0,
@@ -204,6 +208,11 @@ fn operate_can_be_followed() {
 #[test]
 fn dra_can_be_followed() {
     followed("docs/dra.md", false);
+}
+
+#[test]
+fn gangs_can_be_followed() {
+    followed_on(&Options::all_groups(), "docs/gangs.md", true);
 }
 
 #[test]

@@ -44,12 +44,17 @@ pub(crate) fn read(path: &Path) -> String {
 
 /// A server on which roles count and requests are noted, with these users beside the admin.
 pub(crate) fn guarded(users: &[&str]) -> Option<Stand> {
+    guarded_on(&Options::default(), users)
+}
+
+/// As [`guarded`], on a server that is otherwise started so.
+pub(crate) fn guarded_on(options: &Options, users: &[&str]) -> Option<Stand> {
     let user = |name: &&str| User { name: (*name).to_owned(), groups: Vec::new() };
     let options = Options {
         authorization: Authorization::Rbac,
         audit_log: true,
         users: users.iter().map(user).collect(),
-        ..Options::default()
+        ..options.clone()
     };
     Stand::start_or_skip(&options)
 }

@@ -2,7 +2,7 @@
 
 use berth::live::lease::Rules;
 use berth::live::preflight::needs::{Features, Need, of_scheduler};
-use berth::wire::Kind;
+use berth::wire::{Kind, dialect};
 use berth_stand::{ApiClient, Authorization, Options, Stand, User, wait_for};
 use serde_json::{Value, json};
 
@@ -21,7 +21,8 @@ const MISSING: &str = "a rule is missing";
 /// Everything that the default configuration needs.
 fn needs() -> Vec<Need> {
     of_scheduler(&Features {
-        kinds: Kind::ALL.to_vec(),
+        kinds: Kind::all().collect(),
+        dialects: dialect::ALL.to_vec(),
         preemption: true,
         volume_binding: true,
         lease: Some(Rules::new(&Default::default())),

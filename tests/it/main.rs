@@ -1,6 +1,7 @@
 //! The integration tests: one binary, so that they link once.
 
 mod cli;
+mod dialects;
 mod docs;
 mod flags;
 mod installed;
@@ -8,6 +9,7 @@ mod live_bind;
 mod live_compare;
 mod live_credentials;
 mod live_devices;
+mod live_dialects;
 mod live_discovery;
 mod live_faults;
 mod live_lease;

@@ -153,6 +153,93 @@ fn claims_are_made_from_templates_and_the_table_names_their_devices() {
     assert!(text("default/d").contains("not created yet"), "{}", text("default/d"));
 }
 
+fn pod_group(name: &str, min_count: u32) -> Value {
+    json!({"apiVersion": "scheduling.k8s.io/v1beta1", "kind": "PodGroup",
+           "metadata": {"name": name, "namespace": "default"},
+           "spec": {"schedulingPolicy": {"gang": {"minCount": min_count}}}})
+}
+
+/// Members `name-0`, `name-1`, … of a native group.
+fn members(group: &str, n: usize, gpus: u32) -> impl Iterator<Item = Value> {
+    (0..n).map(move |at| {
+        let mut pod = pod(&format!("{group}-{at}"), gpus);
+        pod["spec"]["schedulingGroup"] = json!({"podGroupName": group});
+        pod
+    })
+}
+
+/// Groups that are whole, elastic, too large, incomplete, without object, and parts of another.
+fn groups() -> String {
+    let mut items = vec![node("n-1", 8), node("n-2", 8), pod("alone", 1), pod("hungry", 9)];
+    for (name, min_count, n, gpus) in
+        [("train", 2, 2, 4), ("elastic", 1, 3, 3), ("huge", 2, 2, 8), ("late", 8, 3, 1)]
+    {
+        items.push(pod_group(name, min_count));
+        items.extend(members(name, n, gpus));
+    }
+    items.extend(members("lost", 1, 0));
+    items.push(json!({
+        "apiVersion": "scheduling.k8s.io/v1alpha3", "kind": "CompositePodGroup",
+        "metadata": {"name": "all", "namespace": "default"},
+        "spec": {"workloadRef": {"workloadName": "w", "templateName": "t"},
+                 "schedulingPolicy": {"gang": {"minGroupCount": 2}}},
+    }));
+    for part in ["left", "right"] {
+        let mut group = pod_group(part, 1);
+        group["spec"]["parentCompositePodGroupName"] = json!("all");
+        items.push(group);
+        items.extend(members(part, 1, 0));
+    }
+    let mut counted = pod("swept", 0);
+    counted["metadata"]["labels"] = json!({"kueue.x-k8s.io/pod-group-name": "sweep"});
+    counted["metadata"]["annotations"] = json!({"kueue.x-k8s.io/pod-group-total-count": "1"});
+    counted["metadata"]["namespace"] = json!("lab");
+    items.push(counted);
+    list(&items)
+}
+
+#[test]
+fn groups_are_drawn_with_their_members_and_what_they_lack() {
+    let ran = simulate(&["--config", "config/gpu.yaml", "-f", "-"], &groups());
+    assert_eq!((ran.status, ran.stderr.as_str()), (1, ""));
+    check_golden("groups.txt", &ran.stdout);
+}
+
+#[test]
+fn groups_are_told_as_data() {
+    let ran = simulate(&["--config", "config/gpu.yaml", "-f", "-", "-o", "json"], &groups());
+    let result: Value = serde_json::from_str(&ran.stdout).expect("JSON");
+    let groups = result["groups"].as_array().expect("groups");
+    let told = |name: &str| groups.iter().find(|group| group["name"] == name).expect(name);
+    assert_eq!(
+        *told("late"),
+        json!({
+            "dialect": "native", "kind": "Pods", "namespace": "default", "name": "late",
+            "needs": 8, "members": ["default/late-0", "default/late-1", "default/late-2"],
+            "placed": 0, "state": "Waiting", "message": "waiting for 3 of 8 members of late",
+        })
+    );
+    let stands = |name: &str| {
+        let group = told(name);
+        (group["placed"].as_u64(), group["state"].as_str().expect("a state"))
+    };
+    assert_eq!(stands("train"), (Some(2), "Scheduled"));
+    assert_eq!(stands("all"), (Some(2), "Scheduled"));
+    assert_eq!(stands("sweep"), (Some(1), "Scheduled"));
+    assert_eq!(stands("huge"), (Some(0), "Unschedulable"));
+    assert_eq!(told("lost")["message"], "waiting for pod group lost");
+    assert_eq!(told("all")["kind"], "Groups");
+    let last = result["phases"].as_array().and_then(|phases| phases.last()).expect("a phase");
+    assert_eq!(last["groups"], result["groups"]);
+
+    // Where the profile doesn't list the dialect, the label makes no group.
+    let ran = simulate(&["-f", "-", "-o", "json"], &groups());
+    let result: Value = serde_json::from_str(&ran.stdout).expect("JSON");
+    assert_eq!(result["pods"]["lab/swept"]["node"].as_str().map(str::len), Some(3));
+    let dialects = result["groups"].as_array().into_iter().flatten().map(|it| &it["dialect"]);
+    assert!(dialects.clone().count() > 0 && dialects.clone().all(|it| it == "native"));
+}
+
 #[test]
 fn exit_status_tells_whether_somebody_waits() {
     let placed = list(&[node("n", 1), pod("a", 1)]);
@@ -208,7 +295,10 @@ fn nothing_in_a_name_reaches_the_terminal_unescaped() {
     let mut kind = json!({"apiVersion": evil, "kind": evil, "metadata": {"name": evil}});
     kind["metadata"]["namespace"] = json!(evil);
     let twice = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": evil}});
-    let input = list(&[twice, labelled, gated, stranger, pod("plain", 1), kind]);
+    let mut member = pod(&format!("{evil}m"), 1);
+    member["spec"]["schedulingGroup"] = json!({"podGroupName": evil});
+    let group = pod_group(evil, 2);
+    let input = list(&[twice, labelled, gated, stranger, pod("plain", 1), kind, member, group]);
     for ran in [simulate(&["-f", "-"], &input), simulate(&["-f", "-"], &input.replace('1', "-1"))] {
         let printed = [ran.stdout, ran.stderr].concat();
         let bad = |c: char| (c.is_control() && c != '\n') || c == '\u{202e}';

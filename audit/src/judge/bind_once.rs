@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::history::{History, Lives, Request, Sent};
 use crate::judge::Limits;
-use crate::judge::binder::is_definite_no;
+use crate::judge::author::is_definite_no;
 use crate::moment::Moment;
 use crate::objects::Name;
 use crate::report::{Invariant, Report};

@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::history::{History, Lives};
 use crate::judge::Limits;
-use crate::judge::binder::{Binder, Binders};
+use crate::judge::author::{Author, Binders};
 use crate::moment::Moment;
 use crate::objects::{Amounts, Node, Object, Pod};
 use crate::quantity::{Nanos, shown};
@@ -16,7 +15,7 @@ use crate::world::Step;
 const NAMED: usize = 4;
 
 pub(crate) struct Capacity<'a> {
-    binders: Binders<'a>,
+    binders: &'a Binders<'a>,
     limits: &'a Limits,
     /// Each node's states that differ in what counts here, with their beginnings.
     nodes: BTreeMap<String, Vec<State>>,
@@ -40,9 +39,9 @@ struct Bind<'a> {
 }
 
 impl<'a> Capacity<'a> {
-    pub(crate) fn new(history: &'a History, lives: &'a Lives, limits: &'a Limits) -> Self {
+    pub(crate) fn new(binders: &'a Binders<'a>, limits: &'a Limits) -> Self {
         Self {
-            binders: Binders::new(history, lives, limits),
+            binders,
             limits,
             nodes: BTreeMap::new(),
             before_resize: BTreeMap::new(),
@@ -56,15 +55,12 @@ impl<'a> Capacity<'a> {
         let Some((pod, node)) = step.bind() else { return };
         let key = &step.change.key;
         let (binder, sent) = self.binders.of(pod, step.now());
-        let by = match binder {
-            Binder::Foreign(_) => {
-                report.foreign_binds += 1;
-                self.foreign.insert(Arc::clone(key), step.now());
-                return;
-            }
-            Binder::Replica(user) => format!(" by {user}"),
-            Binder::Unknown => String::new(),
-        };
+        if let Author::Foreign(_) = binder {
+            report.foreign_binds += 1;
+            self.foreign.insert(Arc::clone(key), step.now());
+            return;
+        }
+        let by = binder.shown();
         report.binds += 1;
         let known_to = sent - self.limits.node_grace;
         for fault in self.faults(&Bind { key, pod, node, known_to, step }) {

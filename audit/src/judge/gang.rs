@@ -42,7 +42,12 @@ impl<'a> Gangs<'a> {
             match object {
                 Object::Pod(pod) => touched.extend(group_of(pod)),
                 Object::Group(group) => touched.push(group.name.clone()),
-                Object::Node(_) | Object::Lease(_) | Object::Claim(_) => {}
+                Object::Node(_)
+                | Object::Lease(_)
+                | Object::Claim(_)
+                | Object::Slice(_)
+                | Object::Class(_)
+                | Object::TaintRule(_) => {}
             }
         }
         touched.dedup();

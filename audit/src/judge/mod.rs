@@ -1,13 +1,16 @@
 //! Goes through the history once and asks each invariant about each step.
 
+mod author;
 mod bind_once;
-mod binder;
 mod capacity;
+mod devices;
 mod gang;
 mod leak;
 mod lease;
 mod lost;
+mod ready;
 mod room;
+mod stock;
 
 use std::time::Duration;
 
@@ -18,8 +21,8 @@ use crate::world::{Step, World};
 /// How much time things may take.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// I2: how old a scheduler's knowledge of a node, of a resize and of binds by others may be
-    /// when it sends a bind.
+    /// I1, I2, I14: how old a scheduler's knowledge of a node, of a pool of devices, of a resize and
+    /// of what others have bound or allocated may be when it sends a bind or an allocation.
     pub node_grace: Duration,
     /// I4: how long a gang may be bound in part, once the faults have ended.
     pub partial_gang: Duration,
@@ -56,7 +59,10 @@ pub(crate) fn judge(history: &History, limits: &Limits) -> Report {
         skipped: history.changes.skipped + history.skipped_log_lines,
         ..Report::default()
     };
-    let mut capacity = capacity::Capacity::new(history, &lives, limits);
+    let binders = author::Binders::new(history, &lives, limits);
+    let mut capacity = capacity::Capacity::new(&binders, limits);
+    let mut devices = devices::Devices::new(history, limits);
+    let mut ready = ready::Ready::new(&binders, limits);
     let mut gangs = gang::Gangs::new(history, limits);
     let mut lost = lost::Lost::new(history, limits);
     let mut leaks = leak::Leaks::new(limits);
@@ -69,12 +75,14 @@ pub(crate) fn judge(history: &History, limits: &Limits) -> Report {
         bind_once::step(&step, &mut report);
         gangs.step(&step, &mut report);
         lost.step(&step, &mut report);
-        leaks.step(&step, &mut report);
+        devices.step(&step, &mut report);
+        ready.step(&step, &mut report);
+        leaks.step(&step, &devices, &mut report);
     }
     let end = history.changes.followed_to;
     gangs.end(end, &mut report);
     lost.end(&world, end, &mut report);
-    leaks.end(&world, end, &mut report);
+    leaks.end(&world, &devices, end, &mut report);
     bind_once::sent(history, &lives, limits, &mut report);
     lease::judge(history, limits, &mut report);
     if history.faults_ended.is_none() {

@@ -34,7 +34,12 @@ impl Room {
             let touched = match object {
                 Object::Node(node) => vec![&node.name],
                 Object::Pod(pod) => [&pod.node, &pod.nominated].into_iter().flatten().collect(),
-                Object::Group(_) | Object::Lease(_) | Object::Claim(_) => Vec::new(),
+                Object::Group(_)
+                | Object::Lease(_)
+                | Object::Claim(_)
+                | Object::Slice(_)
+                | Object::Class(_)
+                | Object::TaintRule(_) => Vec::new(),
             };
             for name in touched {
                 // A node that is new was not there all the time.

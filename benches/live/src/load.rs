@@ -3,10 +3,11 @@
 use serde_json::{Value, json};
 
 use crate::contender::Contender::{self, Berth, Ceiling, CeilingEvents, Kube, KubeAll};
-use crate::{Outcome, devices};
+use crate::{Outcome, devices, gangs};
 
 /// What `make bench-live` plays.
-pub(crate) const DEFAULT: &str = "plain-1k,plain-5k,gpu-1k,spread-1k,dra-200x8,paced,restart";
+pub(crate) const DEFAULT: &str =
+    "plain-1k,plain-5k,gpu-1k,spread-1k,dra-200x8,gangs-500x8,paced,restart";
 pub(crate) const NAMESPACE: &str = "bench";
 const ZONES: u32 = 3;
 
@@ -20,6 +21,11 @@ pub(crate) enum Shape {
     Spread,
     /// One device each by a claim of its own, on nodes with 8.
     Devices,
+    /// Groups of eight that start as a whole, one GPU a member; with a controller, as a Job's pods
+    /// have one, or without.
+    Gangs {
+        owned: bool,
+    },
 }
 
 /// How the pods come.
@@ -57,7 +63,7 @@ const PLAIN: Load = Load {
     contenders: &[Ceiling, CeilingEvents, Berth, Kube],
 };
 
-const ALL: [Load; 10] = [
+const ALL: [Load; 13] = [
     PLAIN,
     Load {
         name: "plain-5k",
@@ -69,6 +75,8 @@ const ALL: [Load; 10] = [
     Load { name: "gpu-1k", pods: 4000, shape: Shape::Gpu, ..PLAIN },
     Load { name: "spread-1k", shape: Shape::Spread, ..PLAIN },
     Load { name: "dra-200x8", nodes: 200, pods: 1500, shape: Shape::Devices, ..PLAIN },
+    Load { name: "gangs-500x8", pods: 4000, shape: Shape::Gangs { owned: true }, ..PLAIN },
+    Load { name: "gangs-bare", pods: 4000, shape: Shape::Gangs { owned: false }, ..PLAIN },
     Load {
         name: "paced",
         pods: 2000,
@@ -85,6 +93,7 @@ const ALL: [Load; 10] = [
         ..PLAIN
     },
     Load { name: "smoke-dra", nodes: 5, pods: 30, shape: Shape::Devices, ..PLAIN },
+    Load { name: "smoke-gangs", nodes: 8, pods: 32, shape: Shape::Gangs { owned: true }, ..PLAIN },
     Load { name: "smoke", nodes: 20, pods: 40, pods_when_slow: 40, bound: 20, ..PLAIN },
     Load {
         name: "smoke-paced",
@@ -109,7 +118,7 @@ pub(crate) fn named(name: &str) -> Outcome<Load> {
 
 impl Load {
     pub(crate) fn nodes(&self) -> impl Iterator<Item = Value> + use<> {
-        let gpus = if self.shape == Shape::Gpu { "8" } else { "0" };
+        let gpus = if self.asks_for_gpus() { "8" } else { "0" };
         (0..self.nodes).map(move |i| {
             let name = node_name(i);
             json!({
@@ -143,10 +152,8 @@ impl Load {
         match self.shape {
             Shape::Plain => {}
             Shape::Devices => devices::use_claim(&mut pod),
-            Shape::Gpu => {
-                pod["spec"]["containers"][0]["resources"]["limits"] =
-                    json!({"nvidia.com/gpu": "1"});
-            }
+            Shape::Gpu => {}
+            Shape::Gangs { owned } => gangs::join(&mut pod, i, owned),
             Shape::Spread => {
                 pod["spec"]["topologySpreadConstraints"] = json!([{
                     "maxSkew": 1,
@@ -156,7 +163,19 @@ impl Load {
                 }]);
             }
         }
+        if self.asks_for_gpus() {
+            pod["spec"]["containers"][0]["resources"]["limits"] = json!({"nvidia.com/gpu": "1"});
+        }
         pod
+    }
+
+    fn asks_for_gpus(&self) -> bool {
+        matches!(self.shape, Shape::Gpu | Shape::Gangs { .. })
+    }
+
+    /// Tells whether the server must have the kinds of the workload API.
+    pub(crate) fn has_groups(&self) -> bool {
+        matches!(self.shape, Shape::Gangs { .. })
     }
 
     /// Returns the pods that are born on nodes.
@@ -171,6 +190,9 @@ impl Load {
 
     /// Returns what there is besides nodes and pods: paths and objects.
     pub(crate) fn others(&self, pods: u32) -> Vec<(String, Value)> {
+        if self.has_groups() {
+            return (0..pods.div_ceil(gangs::SIZE)).map(gangs::group).collect();
+        }
         if self.shape != Shape::Devices {
             return Vec::new();
         }
@@ -194,7 +216,7 @@ impl Load {
     /// Returns the arguments of the profile that the shape asks for.
     pub(crate) fn plugin_config(&self) -> Value {
         match self.shape {
-            Shape::Plain | Shape::Spread | Shape::Devices => json!([]),
+            Shape::Plain | Shape::Spread | Shape::Devices | Shape::Gangs { .. } => json!([]),
             Shape::Gpu => json!([{"name": "NodeResourcesFit", "args": {"scoringStrategy": {
                 "type": "MostAllocated",
                 "resources": [{"name": "nvidia.com/gpu", "weight": 1}],
@@ -209,6 +231,8 @@ impl Load {
             Shape::Gpu => "one-GPU",
             Shape::Spread => "zone-spread",
             Shape::Devices => "one-device",
+            Shape::Gangs { owned: true } => "groups of eight, one-GPU",
+            Shape::Gangs { owned: false } => "groups of eight without controller, one-GPU",
         };
         let (pods, nodes) = (self.pods, self.nodes);
         let arrival = match self.arrival {

@@ -12,6 +12,7 @@ mod ceiling;
 mod client;
 mod contender;
 mod devices;
+mod gangs;
 mod load;
 mod measure;
 mod record;

@@ -34,7 +34,8 @@ impl Bench {
     /// # Errors
     /// The run is void: it got stuck, or lost an event.
     pub(crate) fn turn(&self, load: &Load, contender: Contender) -> Outcome<Option<Row>> {
-        let stand = Stand::start(&Options::default())?;
+        let options = if load.has_groups() { Options::all_groups() } else { Options::default() };
+        let stand = Stand::start(&options)?;
         let server = Server::new(stand.url(), stand.ca_pem(), &stand.admin_token())?;
         let pods = contender.pods(load);
         self.runtime.block_on(populate(&server, load, pods))?;

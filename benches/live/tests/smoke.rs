@@ -21,7 +21,14 @@ fn berth() -> PathBuf {
 
 fn play(tsv: &Path) -> Output {
     let output = Command::new(HARNESS)
-        .args(["--loads", "smoke,smoke-paced", "--rounds", "1", "--commit", "smoke"])
+        .args([
+            "--loads",
+            "smoke,smoke-dra,smoke-gangs,smoke-paced",
+            "--rounds",
+            "1",
+            "--commit",
+            "smoke",
+        ])
         .arg("--berth")
         .arg(berth())
         .arg("--tsv")
@@ -51,6 +58,10 @@ fn a_round_is_measured_once_and_found_again() {
     };
     for contender in ["ceiling", "ceiling-events", "berth"] {
         assert!(of("smoke", contender).is_some(), "{contender} is missing: {lines}");
+    }
+    for (load, pods) in [("smoke-dra", 30), ("smoke-gangs", 32)] {
+        let (load, berth) = (format!("\t{load}\t1\t"), format!("\tberth\t{pods}\t"));
+        assert!(lines.lines().any(|l| l.contains(&load) && l.contains(&berth)), "{load}: {lines}");
     }
     let paced = of("smoke-paced", "berth").expect("paced");
     let figures: Vec<&str> = paced.split('\t').collect();

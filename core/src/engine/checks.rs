@@ -21,6 +21,7 @@ impl Engine {
         if plan.evicting {
             return Ok(());
         }
+        self.suffices_still(plan)?;
         for placement in plan.placements.iter_mut().filter(|placement| !placement.bound) {
             if placement.nominated {
                 self.take_nominated(placement)?;
@@ -33,6 +34,20 @@ impl Engine {
             placement.devices = record.and_then(|r| devices_of(&self.cluster, &r.pod));
         }
         Ok(())
+    }
+
+    /// A group may need more members by now than when it was placed.
+    fn suffices_still(&self, plan: &Plan) -> Result<(), Failure> {
+        let entry = self.queue.entry(plan.entry).filter(|_| plan.commit.is_some());
+        let Some(key) = entry.and_then(|entry| entry.group.as_ref()) else { return Ok(()) };
+        let lack = match self.cluster.group_as_it_is(key) {
+            Ok(view) => view.lacks(&view.count(|member| member.placed || member.done)),
+            Err(lack) => Some(lack),
+        };
+        match lack {
+            None => Ok(()),
+            Some(lack) => Err(Failure::moved_on(format!("pod group {key}: {lack}").into())),
+        }
     }
 
     /// Tells whether anything has changed that the placement's verdict may depend on.

@@ -182,6 +182,10 @@ impl Engine {
     /// `newcomer`: the member that came just now.
     pub(super) fn admit(&mut self, id: EntryId, newcomer: Option<&PodUid>) {
         let gate = self.timed_gate(id);
+        if let Some(uid) = gate.as_ref().and_then(|gate| gate.about.clone()) {
+            let class = self.classes.own_id();
+            self.queue.set_speakers(id, vec![uid], class);
+        }
         let since = self.ranked_since(id);
         self.queue.admit(id, gate.as_ref().map(|gate| gate.plugin), since, self.now);
         match gate {
@@ -200,6 +204,12 @@ impl Engine {
     }
 
     pub(super) fn tell_gated(&mut self, id: EntryId, gate: ClosedGate, newcomer: Option<&PodUid>) {
+        if gate.lack.is_none() {
+            self.forget_gathering(id);
+        }
+        if let Some(key) = self.queue.entry(id).and_then(|entry| entry.group.clone()) {
+            self.watch_held(&key);
+        }
         if !gate.told {
             return;
         }
@@ -222,7 +232,7 @@ impl Engine {
         let mut outdated = pods.filter(|_| !self.unsynced.is_empty());
         if let Some(kind) = outdated.find_map(|record| self.outdated_for(&record.pod)) {
             let message = Text::from(format!("waiting for a new list of {kind}"));
-            return Some(ClosedGate { plugin: WATCH_GATE, message, told: false, lack: None });
+            return Some(ClosedGate { plugin: WATCH_GATE, message, told: false, lack: None, about: None });
         }
         if let Some(gate) = self.group_gate(entry, timing) {
             return Some(gate);
@@ -284,7 +294,7 @@ impl Engine {
             self.classify(id);
         }
         match station {
-            Station::Gated { .. } => self.admit(id, None),
+            Station::Gated { .. } => self.admit(id, Some(uid)),
             Station::Active | Station::Backoff | Station::ErrorBackoff | Station::Unschedulable => {
             }
             Station::InFlight => self.plans_see(uid),
@@ -347,7 +357,7 @@ impl Engine {
 
 /// Tells whether one more member is worth another look. A plan or search under way takes it up
 /// when it ends, and a backoff is sat out.
-fn awaits_members(entry: &Entry) -> bool {
+pub(super) fn awaits_members(entry: &Entry) -> bool {
     match entry.station {
         Station::Gated { .. } | Station::Unschedulable => true,
         Station::Active | Station::Backoff | Station::ErrorBackoff | Station::InFlight => false,
@@ -361,6 +371,8 @@ pub(super) struct ClosedGate {
     pub(super) told: bool,
     /// What the group lacks, if that is why.
     pub(super) lack: Option<Lack>,
+    /// The member of a group that is held for itself.
+    pub(super) about: Option<PodUid>,
 }
 
 fn closed(
@@ -372,14 +384,14 @@ fn closed(
 ) -> Option<ClosedGate> {
     if let Some(problem) = &pod.problem {
         let message = Text::from(format!("the pod can't be understood: {problem}"));
-        return Some(ClosedGate { plugin: DECODE_GATE, message, told: true, lack: None });
+        return Some(ClosedGate { plugin: DECODE_GATE, message, told: true, lack: None, about: None });
     }
     let closed = |plugin, answer| match answer {
         Ok(Gate::Open) => None,
         Ok(Gate::Closed { message, told }) => {
-            Some(ClosedGate { plugin, message, told, lack: None })
+            Some(ClosedGate { plugin, message, told, lack: None, about: None })
         }
-        Err(message) => Some(ClosedGate { plugin, message, told: true, lack: None }),
+        Err(message) => Some(ClosedGate { plugin, message, told: true, lack: None, about: None }),
     };
     let own = profile.pre_enqueue.iter().enumerate().find_map(|(at, entry)| {
         let ask = || guarded(entry.name, || entry.plugin.gate(pod, cluster));
@@ -402,16 +414,28 @@ pub(super) fn hint(
     always: &[AlwaysGate],
     stopwatch: Option<&dyn Stopwatch>,
 ) -> Option<Hint> {
-    let pod = entry.members.first().and_then(|uid| cluster.pod(uid)).map(|record| &record.pod)?;
+    let speak = entry.speakers.iter().filter(|uid| entry.members.contains(uid));
+    let first = entry.members.first().filter(|_| entry.speakers.is_empty());
+    let pods = speak.chain(first).filter_map(|uid| cluster.pod(uid)).map(|record| &record.pod);
     let always = always.iter().find(|gate| gate.name == plugin).map(|gate| gate.interest.as_ref());
     let interest = always.or_else(|| profile.interest(plugin))?;
-    let ask = || guarded(plugin, || interest.hint(HintContext { pod, cluster }, change));
-    let Some(stopwatch) = stopwatch else { return Some(ask().unwrap_or(Hint::Queue)) };
-    stopwatch.call();
-    let asked = ask();
-    let (event, failed) = (change.label(), asked.is_err());
-    // Nobody is to wait because a hint failed.
-    let hint = asked.unwrap_or(Hint::Queue);
-    stopwatch.hinted(Hinted { plugin, event, queues: hint == Hint::Queue, failed });
-    Some(hint)
+    let mut hint = None;
+    for pod in pods {
+        let ask = || guarded(plugin, || interest.hint(HintContext { pod, cluster }, change));
+        if let Some(stopwatch) = stopwatch {
+            stopwatch.call();
+        }
+        let asked = ask();
+        let (event, failed) = (change.label(), asked.is_err());
+        // Nobody is to wait because a hint failed.
+        let answer = asked.unwrap_or(Hint::Queue);
+        if let Some(stopwatch) = stopwatch {
+            stopwatch.hinted(Hinted { plugin, event, queues: answer == Hint::Queue, failed });
+        }
+        hint = Some(answer);
+        if answer == Hint::Queue {
+            break;
+        }
+    }
+    hint
 }

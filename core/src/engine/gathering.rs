@@ -66,6 +66,9 @@ impl Engine {
             None if known => Vec::new(),
             _ => entry.members.clone(),
         };
+        // Of a pod with scheduling gates the API server has said why it waits.
+        let gated = |uid: &PodUid| self.cluster.pod(uid).is_some_and(|r| !r.pod.gates.is_empty());
+        let members: Vec<PodUid> = members.into_iter().filter(|uid| !gated(uid)).collect();
         for uid in members {
             let Some(gathering) = self.memories.entry(&key).gathering.as_mut() else { return };
             let at = gathering.slot(self.now);
@@ -80,6 +83,14 @@ impl Engine {
     fn gathering_since(&self, key: &GroupKey) -> Timestamp {
         let gathering = self.memories.get(key).and_then(|memory| memory.gathering.as_ref());
         gathering.map_or(self.now, |gathering| gathering.since)
+    }
+
+    /// Something else holds the group: what it lacks after that is told anew.
+    pub(super) fn forget_gathering(&mut self, id: EntryId) {
+        let key = self.queue.entry(id).and_then(|entry| entry.group.as_ref());
+        if let Some(memory) = key.and_then(|key| self.memories.get_mut(key)) {
+            memory.gathering = None;
+        }
     }
 
     /// The group has what it needs: what has not been told is not told any more.

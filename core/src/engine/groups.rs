@@ -11,7 +11,7 @@ use crate::types::{GroupKey, PlanNote, Pod, PodUid, Text};
 
 use super::Engine;
 use super::attempt::Search;
-use super::folding::ClosedGate;
+use super::folding::{ClosedGate, awaits_members};
 use super::gang::{Gang, Stopped};
 use super::gathering::Gathering;
 use super::placing::may_be_placed;
@@ -102,7 +102,7 @@ impl Engine {
             let Membership::Refused(message) = self.cluster.groups().membership(pod) else {
                 return None;
             };
-            return Some(ClosedGate { plugin, message, told: true, lack: None });
+            return Some(ClosedGate { plugin, message, told: true, lack: None, about: None });
         };
         let lack = match self.ready(key, entry, timing) {
             Ok(_) => return None,
@@ -110,7 +110,7 @@ impl Engine {
             Err(Held::Lack(lack)) => lack,
         };
         let message = Text::from(lack.to_string());
-        Some(ClosedGate { plugin, message, told: true, lack: Some(lack) })
+        Some(ClosedGate { plugin, message, told: true, lack: Some(lack), about: None })
     }
 
     /// Returns the members of an entry that may be placed now, if with those that have a place they
@@ -134,7 +134,8 @@ impl Engine {
             }
             match self.own_gate(&member.uid, entry.profile, timing) {
                 Some(gate) => {
-                    closed.get_or_insert(gate);
+                    let about = Some(member.uid.clone());
+                    closed.get_or_insert(ClosedGate { about, ..gate });
                 }
                 None => {
                     open.push(at);
@@ -142,8 +143,23 @@ impl Engine {
                 }
             }
         }
+        // A part that can't have what it needs is left out, where the group does without it.
+        let enough = view.enough(&numbers);
+        let short = |at: &usize| view.members[*at].units.iter().find(|unit| !enough[**unit]);
+        let lacking = open.iter().find_map(short).map(|unit| view.lack_of(*unit, &numbers));
+        if view.suffices(&numbers) {
+            open.retain(|at| short(at).is_none());
+            if let Some(lack) = lacking.filter(|_| open.is_empty() && closed.is_none()) {
+                return Err(Held::Lack(lack));
+            }
+        }
         match (view.suffices(&numbers), closed) {
             (true, _) if !open.is_empty() => Ok(Ready { view, open }),
+            // What one member is told of itself is nothing that the others wait for.
+            (_, Some(gate)) if !gate.told => match view.lacks(&numbers) {
+                Some(lack) => Err(Held::Lack(lack)),
+                None => Err(Held::Gate(gate)),
+            },
             (_, Some(gate)) => Err(Held::Gate(gate)),
             (true, None) => Ok(Ready { view, open }),
             (false, None) => match view.lacks(&numbers) {
@@ -251,7 +267,14 @@ impl Engine {
         for id in touched {
             self.look_again(id);
         }
-        self.watch_group(key);
+        let groups = self.cluster.groups();
+        let pods = uids.iter().filter_map(|uid| self.cluster.pod(uid)).map(|record| &record.pod);
+        let mut roots: BTreeSet<GroupKey> =
+            pods.filter_map(|pod| groups.membership(pod).key()).collect();
+        roots.insert(key.clone());
+        for root in roots {
+            self.watch_group(&root);
+        }
     }
 
     fn rehome_all(&mut self) {
@@ -287,7 +310,11 @@ impl Engine {
         let (id, new) = self.enter_queue(&pod, profile);
         self.classify(id);
         if new {
-            self.admit(id, None);
+            // What its members were told when it last had some is not what these are told.
+            self.forget_gathering(id);
+        }
+        if new || self.queue.entry(id).is_some_and(awaits_members) {
+            self.admit(id, Some(uid));
         }
     }
 

@@ -1,8 +1,10 @@
 //! How attempts end: with a plan, with nothing that fits, with an error; and what comes of a plan that
 //! was taken back.
 
+use std::sync::Arc;
+
 use crate::queue::{Entry, EntryId, Rejection};
-use crate::types::{Condition, Pod, PodUid, Text};
+use crate::types::{Condition, Pod, PodSpec, PodUid, Text};
 
 use super::Engine;
 use super::attempt::Search;
@@ -103,7 +105,31 @@ impl Engine {
         self.after_changes(given_up);
     }
 
+    /// Members of a group that need different things are asked about each for itself.
+    fn name_speakers(&mut self, id: EntryId) {
+        let Some(entry) = self.queue.entry(id).filter(|entry| entry.group.is_some()) else {
+            return;
+        };
+        let mut specs: Vec<&Arc<PodSpec>> = Vec::new();
+        let mut speakers = Vec::new();
+        for uid in &entry.members {
+            let Some(record) = self.cluster.pod(uid) else { continue };
+            let spec = &record.pod.spec;
+            if !specs.iter().any(|known| Arc::ptr_eq(known, spec) || known == &spec) {
+                specs.push(spec);
+                speakers.push(uid.clone());
+            }
+        }
+        if speakers.len() > 1 {
+            let class = self.classes.own_id();
+            self.queue.set_speakers(id, speakers, class);
+        } else {
+            self.queue.set_speakers(id, Vec::new(), entry.class);
+        }
+    }
+
     fn reject(&mut self, id: EntryId, rejection: Rejection) {
+        self.name_speakers(id);
         let stopwatch = self.changes_timed.next().then_some(self.setup.stopwatch.as_ref());
         let (cluster, profiles, gates) = (&self.cluster, &self.profiles, &self.setup.gates);
         let mut ask = |entry: &Entry, plugin: &'static str, change: &_| {

@@ -273,6 +273,15 @@ impl Engine {
         self.plans.running.insert(id, plan);
     }
 
+    /// Checks the plan before a write that was not done is sent again: its devices may be another's
+    /// by now. A plan that is being taken back goes on with that.
+    pub(super) fn check_again(&mut self, id: PlanId) -> Result<(), Failure> {
+        let Some(mut plan) = self.plans.running.remove(&id) else { return Ok(()) };
+        let right = if plan.failed.is_none() { self.check(&mut plan) } else { Ok(()) };
+        self.plans.running.insert(id, plan);
+        right
+    }
+
     /// A write of a stage has its outcome.
     pub(super) fn stage_outcome(
         &mut self,

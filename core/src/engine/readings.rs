@@ -164,8 +164,9 @@ impl Engine {
             Ok(Progress::Reached) => self.stage_done(plan, label, Written::default()),
             Ok(Progress::Waiting) if expected.open || expected.tries < TRIES_MAX => {
                 expected.tries += u32::from(!expected.open);
-                let mut op = expected.op.clone();
-                match versioned_claim(&self.cluster, &mut op) {
+                let (mut op, open) = (expected.op.clone(), expected.open);
+                let right = if open { Ok(()) } else { self.check_again(plan) };
+                match right.and_then(|()| versioned_claim(&self.cluster, &mut op)) {
                     Ok(()) => {
                         let (label, deletes) = (label.clone(), false);
                         let purpose = Purpose::Stage { plan, label, deletes };

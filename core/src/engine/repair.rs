@@ -16,6 +16,7 @@ use crate::queue::Station;
 
 use super::decision::{Decision, Notice, Urgency};
 use super::input::WriteResult;
+use super::gathering::PATIENCE;
 use super::{Engine, Purpose};
 
 /// A group counts as started once a member has run for so long.
@@ -25,6 +26,8 @@ const STARTED_AFTER: Span = Span::from_secs(60);
 const A_MEMBER: Span = Span(1);
 /// A group that should have been taken back, and could not be, is tried again so much later.
 const AGAIN: Span = Span::from_secs(10);
+/// What is under way is waited for.
+const SOON: Span = Span::from_secs(1);
 
 /// Groups whose members have places.
 #[derive(Debug, Default)]
@@ -149,7 +152,7 @@ impl Engine {
         let Some(standing) = self.watched.of.get_mut(key) else { return };
         let lost = std::mem::take(&mut standing.lost);
         let Ok(view) = self.cluster.group_as_it_is(key) else { return };
-        let placed = view.count(|member| member.placed)[0];
+        let placed = view.count(|member| member.placed || member.done)[0];
         let lacks = view.units[0].min_member.saturating_sub(placed) as usize;
         let until = self.now + rules.hold_for;
         for (pod, node) in lost {
@@ -200,9 +203,20 @@ impl Engine {
         }
     }
 
+    /// A group is held before the queue: it lets go of what it has, unless that ends soon.
+    pub(super) fn watch_held(&mut self, key: &GroupKey) {
+        let due = self.watched.of.get(key).and_then(|standing| standing.due);
+        if due.is_none() {
+            self.watched.set_due(key, Some(self.now + PATIENCE));
+        }
+    }
+
     fn look_at_group(&mut self, key: &GroupKey) {
         if let Some(standing) = self.watched.of.get_mut(key) {
             standing.looked = self.now;
+        }
+        if self.lets_go(key) {
+            return self.watched.set_due(key, Some(self.now + AGAIN));
         }
         let facts = self.cluster.group_as_it_is(key).ok().map(|view| self.facts(&view));
         let Some(facts) = facts.filter(|facts| !facts.bound.is_empty()) else {
@@ -222,10 +236,11 @@ impl Engine {
             self.keep_places(key, &rules);
             return self.tell_below(key, &facts);
         }
-        if under_way || !facts.incomplete {
+        if !facts.incomplete {
             standing.partial_since = None;
-            let next = facts.starts;
-            return self.watched.set_due(key, next);
+            // That a member runs is no event.
+            let due = facts.starts.unwrap_or(self.now + AGAIN);
+            return self.watched.set_due(key, Some(due));
         }
         let since = *standing.partial_since.get_or_insert(self.now);
         let Some(after) = rules.take_back_after else { return self.tell_below(key, &facts) };
@@ -233,6 +248,10 @@ impl Engine {
             // It may start before that: then it is told at once.
             let due = facts.starts.map_or(since + after, |starts| starts.min(since + after));
             return self.watched.set_due(key, Some(due));
+        }
+        if under_way {
+            // It may just be completed. Who fails time and again gains no time by it.
+            return self.watched.set_due(key, Some(self.now + SOON));
         }
         self.take_back(key, &facts, &rules);
     }
@@ -249,9 +268,13 @@ impl Engine {
 
     fn facts(&self, view: &GroupView) -> Facts {
         let mut by_note: BTreeMap<_, Vec<PodUid>> = BTreeMap::new();
+        let mut done_of_note: BTreeMap<&PlanNote, u32> = BTreeMap::new();
         let (mut bound, mut starts) = (BTreeSet::new(), None::<Timestamp>);
         for member in &view.members {
             let Some(record) = self.cluster.pod(&member.uid) else { continue };
+            if let Some(note) = record.pod.plan_note().filter(|_| member.done) {
+                *done_of_note.entry(note).or_default() += 1;
+            }
             if !matches!(record.place, Place::Bound(_)) {
                 continue;
             }
@@ -264,10 +287,14 @@ impl Engine {
                 starts = Some(starts.map_or(at, |known| known.min(at)));
             }
         }
-        let open = |(note, of): &(&PlanNote, &Vec<PodUid>)| (of.len() as u32) < note.members;
+        // Whose work is done has been there.
+        let open = |(note, of): &(&PlanNote, &Vec<PodUid>)| {
+            let done = done_of_note.get(note).copied().unwrap_or(0);
+            of.len() as u32 + done < note.members
+        };
         let of_incomplete: Vec<PodUid> =
             by_note.iter().filter(open).flat_map(|(_, of)| of.clone()).collect();
-        let numbers = view.count(|member| bound.contains(&member.uid));
+        let numbers = view.count(|member| member.done || bound.contains(&member.uid));
         Facts {
             incomplete: !of_incomplete.is_empty(),
             of_incomplete,

@@ -54,6 +54,9 @@ pub struct Entry {
     pub priority: i32,
     /// Hints are asked once for all entries of a class.
     pub class: u32,
+    /// Members on whose behalf hints are asked: one for each that needs something else. Empty: the
+    /// first member.
+    pub speakers: Vec<PodUid>,
     pub station: Station,
     /// When it was last put into a queue.
     pub enqueued: Timestamp,
@@ -78,6 +81,7 @@ impl Entry {
             profile,
             priority,
             class: 0,
+            speakers: Vec::new(),
             station: Station::InFlight,
             enqueued: Timestamp::default(),
             backoff_until: Timestamp::default(),

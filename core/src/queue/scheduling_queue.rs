@@ -134,6 +134,14 @@ impl SchedulingQueue {
         }
     }
 
+    /// Names the members on whose behalf hints are asked, not with others of their class.
+    pub fn set_speakers(&mut self, id: EntryId, speakers: Vec<PodUid>, class: u32) {
+        self.set_class(id, class);
+        if let Some(entry) = self.entries.get_mut(&id) {
+            entry.speakers = speakers;
+        }
+    }
+
     pub fn set_priority(&mut self, id: EntryId, priority: i32) {
         if self.entries.get(&id).is_some_and(|entry| entry.priority != priority) {
             self.with_stations(id, |entry| entry.priority = priority);
@@ -252,6 +260,15 @@ impl SchedulingQueue {
         match asked.min() {
             None | Some(Asked::Skip) => self.put(id, Station::Unschedulable),
             Some(asked) => self.requeue(id, asked, now),
+        }
+    }
+
+    /// Takes an entry from where it waits, for a plan.
+    pub fn take(&mut self, id: EntryId) {
+        self.leave_station(id);
+        if let Some(entry) = self.entries.get_mut(&id) {
+            entry.station = Station::InFlight;
+            self.in_flight.begin(id);
         }
     }
 

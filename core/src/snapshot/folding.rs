@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::types::workload::PodSelectorOwner;
-use crate::types::{Node, Pod, PodUid, Text};
+use crate::types::{Node, Phase, Pod, PodUid, Text};
 
 use super::cluster::Cluster;
 use super::event::{Change, ClusterEvent, NodeAspects, PodAspects, StorageKind};
@@ -288,6 +288,9 @@ impl Cluster {
         let freed = self.unnominate(uid);
         let Some(PodRecord { pod, place }) = self.pods.remove(uid) else { return Vec::new() };
         self.groups.part(&pod);
+        if pod.phase == Phase::Succeeded {
+            self.groups.retire(&pod);
+        }
         self.count_assumed(place, Place::Nowhere);
         match place.node() {
             Some(node) => {

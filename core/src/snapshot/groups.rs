@@ -28,6 +28,8 @@ pub struct Groups {
     members: BTreeMap<GroupKey, BTreeSet<PodUid>>,
     /// Number of live members that have a place, by what each of their hints names.
     placed: BTreeMap<GroupKey, u32>,
+    /// Members whose work is done and whose objects are gone, while others are left.
+    retired: BTreeMap<GroupKey, Vec<Arc<Pod>>>,
     /// Groups by the group of groups that they say they are in.
     children: BTreeMap<GroupKey, BTreeSet<GroupKey>>,
     /// Dialects whose objects the server doesn't have.
@@ -146,8 +148,27 @@ impl Groups {
 
     pub(super) fn part(&mut self, pod: &Pod) {
         for hint in pod.group_hints() {
-            leave(&mut self.members, &hint.key(&pod.namespace), &pod.uid);
+            let key = hint.key(&pod.namespace);
+            leave(&mut self.members, &key, &pod.uid);
+            if !self.members.contains_key(&key) {
+                self.retired.remove(&key);
+            }
         }
+    }
+
+    /// A member is gone whose work is done: it has been there, and nobody comes in its place.
+    pub(super) fn retire(&mut self, pod: &Pod) {
+        let retired = Arc::new(pod.clone());
+        for hint in pod.group_hints() {
+            let key = hint.key(&pod.namespace);
+            if self.members.contains_key(&key) {
+                self.retired.entry(key).or_default().push(Arc::clone(&retired));
+            }
+        }
+    }
+
+    pub(super) fn retired(&self, key: &GroupKey) -> impl Iterator<Item = &Pod> {
+        self.retired.get(key).into_iter().flatten().map(AsRef::as_ref)
     }
 }
 

@@ -1,7 +1,9 @@
 //! `group` statements: objects of Kubernetes' own groups, of pods or of groups.
 
 use crate::snapshot::GroupEvent;
-use crate::types::group::{GroupKind, NATIVE, PodGroup, Quorum, TopologyConstraint};
+use crate::types::group::{
+    GroupClaim, GroupKind, NATIVE, PodGroup, Quorum, TopologyConstraint,
+};
 use crate::types::{GroupKey, Span, Text};
 
 use super::words::{self, Key, Line};
@@ -21,11 +23,26 @@ const KEYS: &[Key<PodGroup>] = &[
         group.deadline = Some(Span::from_secs(words::number(v)?));
         Ok(())
     }),
+    ("claims", "resource claims: name=claim", |group, v| claims(group, v, false)),
+    ("templates", "resource claims from templates: name=template", |group, v| {
+        claims(group, v, true)
+    }),
+    ("made", "what was made of them: name=claim, or name if none is needed", |group, v| {
+        let made = |(name, claim): (Text, Text)| (name, (!claim.is_empty()).then_some(claim));
+        group.claim_statuses = words::pairs(v).into_iter().map(made).collect();
+        Ok(())
+    }),
     ("required", "a required topology: the node label", |group, v| {
         group.topology.push(TopologyConstraint { level: v.into(), required: true });
         Ok(())
     }),
 ];
+
+fn claims(group: &mut PodGroup, value: &str, from_template: bool) -> Result<(), String> {
+    let claim = |(name, source)| GroupClaim { name, source, from_template };
+    group.claims.extend(words::pairs(value).into_iter().map(claim));
+    Ok(())
+}
 
 /// Reads `group` and `-group`.
 pub fn read(line: &Line) -> Result<GroupEvent, String> {

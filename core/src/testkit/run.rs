@@ -18,7 +18,9 @@ use std::sync::Arc;
 use crate::framework::{
     Args, Gate, Hint, HintContext, PluginDef, Points, PostFilterAnswer, Ranked, Registry,
 };
-use crate::snapshot::{Change, Cluster, NodeIdx, Overlay, Place, SelectorCompiler};
+use crate::snapshot::{
+    Change, Cluster, Membership, NodeIdx, Overlay, Place, SelectorCompiler,
+};
 use crate::types::{Pod, PodUid, Text};
 
 use super::case::{Case, CaseFile};
@@ -70,14 +72,15 @@ pub fn run(
     }
     let mut cluster = Cluster::default();
     cluster.set_selector_compiler(selectors);
-    honour_dialects(&mut cluster, &plugins[0].points);
+    plugins.iter().for_each(|built| honour_dialects(&mut cluster, &built.points));
     let mut scene = Scene { cluster, plugins, text: String::new() };
     for step in steps::read(&case.cluster)? {
         scene.take(step)?;
     }
-    for pod in scene.pending() {
-        scene.answer(&pod);
-    }
+    let pending = scene.pending();
+    // As for the members of a group, before the first is placed.
+    pending.iter().for_each(|pod| scene.declare(pod));
+    pending.iter().for_each(|pod| scene.answer(pod));
     scene.order();
     for step in steps::read(&case.changes)? {
         scene.change(step)?;
@@ -167,7 +170,32 @@ impl Scene {
             let lines = after_choice(&self.plugins[0].points, &mut overlay, pod, look, node);
             drop(overlay);
             lines.iter().for_each(|line| self.say(format!("{on}: {line}")));
+            if self.cluster.groups().membership(pod) != Membership::Alone {
+                self.other_ways(pod, look, node).iter().for_each(|way| self.say(way));
+            }
         }
+    }
+
+    /// The ways on a node besides the first, which a group may need.
+    fn other_ways(&mut self, pod: &Pod, look: &Look, node: NodeIdx) -> Vec<String> {
+        let Some(point) = self.subject().reserve.clone() else { return Vec::new() };
+        let on = format!("{} on {}", pod.uid, self.cluster.nodes().slot(node).name);
+        let mut ways = Vec::new();
+        for nth in 1.. {
+            let mut overlay = Overlay::new(&mut self.cluster);
+            overlay.assume(&pod.uid, node);
+            match point.reserve_other(pod, &mut overlay, &look.state, node, nth) {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(reason) => {
+                    ways.push(format!("{on}: way {nth}: {}", show::texts(&reason)));
+                    break;
+                }
+            }
+            let planned = overlay.cluster().devices().planned_by(&pod.uid);
+            ways.extend(planned.map(|claim| format!("{on}: way {nth}: {}", show::held(claim))));
+        }
+        ways
     }
 
     /// What is said of a pod that fits on no node.

@@ -350,6 +350,20 @@ fn a_plan_whose_device_a_foreign_scheduler_has_granted_goes_no_further() {
 }
 
 #[test]
+fn a_write_that_is_stale_is_not_sent_again_when_a_foreign_scheduler_has_granted_its_device() {
+    let (mut w, allocate) = allocating();
+    let claim = w.server.claims[&key("a")].clone();
+    w.server.put_claim(claim);
+    put(&mut w, "claim b uid=theirs allocated=\"r gpu.example.com/p/g\"");
+    w.carry_out(allocate);
+    let read = w.write(|op| of_claim(op, reads));
+    w.carry_out(read);
+    assert_eq!((w.engine.under_way(), on_server(&w, "a").0), ((0, 0), String::new()));
+    w.wait_secs(3);
+    assert_eq!((w.bound("p"), on_server(&w, "a")), ("n1".into(), has("h", "p")));
+}
+
+#[test]
 fn a_pod_that_is_deleted_meanwhile_frees_the_devices_of_its_plan() {
     let mut w = world();
     w.pod(pod("p", 1).label("claims", "a").label("permit", "go"));

@@ -420,3 +420,27 @@ fn a_bound_group_of_ten_thousand_waits_at_no_great_cost() {
     w.think();
     assert_eq!(w.engine.queue().entries().count(), 1);
 }
+
+/// A Job whose members end one after the other is neither below its minimum nor short of places.
+#[test]
+fn members_whose_work_is_done_are_not_missed() {
+    let mut w = World::new();
+    w.node(node("n1", 3));
+    group(&mut w, gang("g", 3));
+    for name in ["a", "b", "c"] {
+        w.pod(member(name, 1));
+    }
+    w.run();
+    for name in ["a", "b", "c"] {
+        w.change(name, |pod| pod.phase = Phase::Running);
+    }
+    w.wait_secs(61);
+    w.change("c", |pod| pod.phase = Phase::Succeeded);
+    w.pod_gone("c");
+    w.pod(pod("stranger", 1));
+    w.wait_secs(70);
+    assert_eq!(w.bound("stranger"), "n1");
+    let below = w.notices.iter().any(|notice| matches!(notice, Notice::BelowMinimum { .. }));
+    assert!(!below, "{:?}", w.notices);
+    assert!(!w.on_server("a").terminating);
+}

@@ -27,6 +27,7 @@ mod outcome;
 mod problem;
 mod reading;
 mod search;
+mod solutions;
 mod state;
 mod symmetry;
 #[cfg(test)]
@@ -45,6 +46,8 @@ use berth_core::types::{Node, Text};
 
 use search::{Dive, End};
 
+pub use solutions::Solutions;
+
 /// What the search is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
@@ -55,7 +58,7 @@ pub struct Options {
 }
 
 /// Devices for every claim, in the order of the claims.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
     /// Shape: one list a claim, results in the order of its requests. Share IDs are empty;
     /// [`allocation`] fills them in.
@@ -101,7 +104,7 @@ impl Search {
         let Some(node) = cluster.nodes().node(self.node) else {
             return Some(Err(Refused::NoFit("node is gone".into())));
         };
-        let versions = self.versions(cluster);
+        let versions = versions(cluster, cluster.nodes().slot(self.node).version);
         if self.begun.as_ref().is_none_or(|(of, _)| *of != versions)
             && let Err(text) = self.begin(cluster, node, versions, work)
         {
@@ -118,12 +121,6 @@ impl Search {
         })
     }
 
-    /// All that the answer depends on.
-    fn versions(&self, cluster: &Cluster) -> [Version; 3] {
-        let devices = cluster.devices();
-        let node = cluster.nodes().slot(self.node).version;
-        [node, devices.wide_version(), devices.classes_version()]
-    }
 
     fn begin(
         &mut self,
@@ -136,13 +133,19 @@ impl Search {
             self.steps_before = self.steps_before.saturating_add(dive.steps());
         }
         let best = !self.options.first_fit;
-        let problem = reading::read(cluster.devices(), node, &self.claims, best)?;
+        let problem = reading::read(cluster.devices(), node, &self.claims, None, best)?;
         let steps = 1 + (problem.devices.len() * problem.profiles.len()) as u64;
         work.spend(steps);
         self.steps_before = self.steps_before.saturating_add(steps);
         self.begun = Some((versions, Box::new(Dive::new(problem, self.options.first_fit))));
         Ok(())
     }
+}
+
+/// Returns all that the answer about a node of this version depends on.
+pub fn versions(cluster: &Cluster, node: Version) -> [Version; 3] {
+    let devices = cluster.devices();
+    [node, devices.wide_version(), devices.classes_version()]
 }
 
 /// Returns what is written for a claim: its results, where they can be used, and the configuration

@@ -7,16 +7,17 @@ use berth_core::framework::{
 };
 use berth_core::snapshot::devices::claims::ClaimRecord;
 use berth_core::snapshot::devices::gather::PoolState;
-use berth_core::snapshot::{Cluster, IndexRef, NodeIdx};
+use berth_core::snapshot::{Cluster, IndexRef, NodeIdx, Version};
 use berth_core::types::claim::{Allocation, DeviceDemand, DeviceToleration};
 use berth_core::types::device::DeviceTaint;
 use berth_core::types::{Node, Pod, Text};
 
-use super::allocate::{Found, Refused, Search};
+use super::allocate::{Found, Refused, Search, versions};
 use super::extended::Extended;
 use super::lookup::{claims_of_pod, requests_of};
 use super::{DynamicResources, NAME};
 
+pub(super) const TIMED_OUT: &str = "timed out trying to allocate devices";
 const LEFT_OVER: &str = "cannot schedule extended resource claim";
 const NOT_AVAILABLE: &str = "resourceclaim not available on the node";
 
@@ -142,7 +143,7 @@ fn allocated(record: &ClaimRecord) -> Option<Allocated> {
 }
 
 /// Tells whether the allocation that is on its way is the pod's own, or that of a pod of its group.
-fn shares_plan(pod: &Pod, cluster: &Cluster, record: &ClaimRecord) -> bool {
+pub(super) fn shares_plan(pod: &Pod, cluster: &Cluster, record: &ClaimRecord) -> bool {
     let Some(planned) = &record.planned else { return true };
     if planned.pods.contains(&pod.uid) {
         return true;
@@ -211,6 +212,8 @@ impl Filter for DynamicResources {
             work.keep(search);
             return None;
         };
+        let versions = versions(cycle.cluster, cycle.cluster.nodes().slot(node).version);
+        let result = result.map(|found| FoundAt { found, versions });
         Some(self.verdict(result, prepared, object, work))
     }
 
@@ -222,10 +225,16 @@ impl Filter for DynamicResources {
 /// A solution that took longer to find is kept for Reserve.
 const STEPS_KEPT: u64 = 1_000;
 
+/// What a search has found, and of which state of the ledger that is so.
+pub(super) struct FoundAt {
+    pub(super) found: Found,
+    pub(super) versions: [Version; 3],
+}
+
 impl DynamicResources {
     fn verdict(
         &self,
-        result: Result<Found, Refused>,
+        result: Result<FoundAt, Refused>,
         prepared: &Prepared,
         node: &Node,
         work: &mut Work,
@@ -240,8 +249,7 @@ impl DynamicResources {
             Err(Refused::NoFit(text)) => Verdict::Unresolvable(text.into()),
             Err(Refused::Broken(text)) => Verdict::Broken(text),
             Err(Refused::NotProven) => {
-                let text = "timed out trying to allocate devices";
-                Verdict::Broken(format!("node {}: {text}", node.name).into())
+                Verdict::Broken(format!("node {}: {TIMED_OUT}", node.name).into())
             }
         }
     }

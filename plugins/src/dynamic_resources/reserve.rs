@@ -7,10 +7,11 @@ use berth_core::snapshot::{Cluster, NodeIdx, Overlay};
 use berth_core::types::claim::{Allocation, DeviceDemand, ResourceClaim};
 use berth_core::types::{Node, Pod, Text};
 
-use super::allocate::{Found, Refused, Search, allocation};
+use super::allocate::{Found, Refused, Search, Solutions, allocation, versions};
 use super::extended::{Extended, special_claim};
-use super::filter::concerns;
+use super::filter::{FoundAt, TIMED_OUT, concerns};
 use super::lookup::claims_of_pod;
+use super::others::wanted_by_others;
 use super::{DynamicResources, NAME};
 
 impl Reserve for DynamicResources {
@@ -24,86 +25,164 @@ impl Reserve for DynamicResources {
         if !concerns(Cycle { pod, cluster: overlay.cluster() }) {
             return Ok(());
         }
-        for Held { claim, new, allocation } in self.allocations(pod, overlay, state, node)? {
-            let planned = match new {
-                true => overlay.plan_new_claim(&claim, &allocation, &pod.uid),
-                false => overlay.plan_claim(&claim.key, &allocation, &pod.uid),
-            };
-            if !planned {
-                let of = format!("resource claim {}", claim.key);
-                let text = format!("{of} is in the process of being allocated");
-                return Err(Reason::from(Text::from(text)));
-            }
+        let wanted = Wanted::of(pod, overlay.cluster(), node)?;
+        let found = match wanted.open.is_empty() {
+            true => Found::default(),
+            false => self.first(pod, overlay, state, node, &wanted)?,
+        };
+        wanted.hold(found, pod, overlay, node)
+    }
+
+    /// The ways are the solutions for the claims without an allocation, told apart by what they
+    /// leave to the pod's group.
+    fn reserve_other(
+        &self,
+        pod: &Pod,
+        overlay: &mut Overlay<'_>,
+        state: &CycleState,
+        node: NodeIdx,
+        nth: u32,
+    ) -> Result<bool, Reason> {
+        if nth == 0 {
+            return self.reserve(pod, overlay, state, node).map(|()| true);
         }
-        Ok(())
+        if !concerns(Cycle { pod, cluster: overlay.cluster() }) {
+            return Ok(false);
+        }
+        let wanted = Wanted::of(pod, overlay.cluster(), node)?;
+        if wanted.open.is_empty() {
+            return Ok(false);
+        }
+        let first = self.first(pod, overlay, state, node, &wanted)?;
+        let Some(found) = self.other(pod, overlay.cluster(), node, &wanted, (&first, nth))? else {
+            return Ok(false);
+        };
+        let mark = overlay.checkpoint();
+        let held = wanted.hold(found, pod, overlay, node);
+        if held.is_err() {
+            overlay.rollback(mark);
+        }
+        held.map(|()| true)
     }
 }
 
-/// What the ledger is to hold for a claim.
-struct Held {
-    claim: Arc<ResourceClaim>,
-    /// The plan will make the claim.
-    new: bool,
-    allocation: Arc<Allocation>,
-}
-
 impl DynamicResources {
-    /// Returns what is to be held: new allocations, and those that are on their way.
-    fn allocations(
+    /// Returns the best solution: what Filter has found, if nothing has changed since.
+    fn first(
         &self,
         pod: &Pod,
         overlay: &Overlay<'_>,
         state: &CycleState,
         node: NodeIdx,
-    ) -> Result<Vec<Held>, Reason> {
+        wanted: &Wanted,
+    ) -> Result<Found, Reason> {
         let cluster = overlay.cluster();
-        let records = claims_of_pod(pod, cluster).map_err(Reason::from)?;
-        let on_their_way =
-            records.iter().filter_map(|record| record.planned.as_ref().map(|p| (record, p)));
-        let mut held: Vec<Held> = on_their_way
-            .map(|(record, planned)| Held {
-                claim: Arc::clone(&record.claim),
-                new: false,
-                allocation: Arc::clone(&planned.allocation),
-            })
-            .collect();
-        let Some(object) = cluster.nodes().node(node) else {
-            return Err(Reason::of("node is gone"));
-        };
-        let open = records.iter().filter(|record| record.allocation().is_none());
-        let mut claims: Vec<(Arc<ResourceClaim>, bool)> =
-            open.map(|record| (Arc::clone(&record.claim), false)).collect();
-        claims.extend(made_for(pod, cluster, object)?.map(|claim| (Arc::new(claim), true)));
-        if claims.is_empty() {
-            return Ok(held);
+        let version = overlay.version_before(&pod.uid);
+        let version = version.unwrap_or_else(|| cluster.nodes().slot(node).version);
+        if let Some(FoundAt { found, versions: at }) = state.found(NAME, node)
+            && *at == versions(cluster, version)
+        {
+            return Ok(found.clone());
         }
-        let demands: Vec<_> = claims.iter().map(|(c, _)| Arc::clone(&c.spec.demand)).collect();
-        let found = match state.found::<Found>(NAME, node) {
-            Some(found) => found.clone(),
-            None => self.search_again(overlay, node, demands)?,
-        };
-        for ((claim, new), results) in claims.into_iter().zip(found.claims) {
-            let made = allocation(cluster, object, &claim.spec, results, &claim.uid);
-            held.push(Held { claim, new, allocation: Arc::new(made) });
+        let mut search = Search::new(node, wanted.demands(), self.search);
+        match search.run(cluster, &mut Work::unlimited()) {
+            Some(found) => found.map_err(reason),
+            None => Err(Reason::of(TIMED_OUT)),
         }
-        Ok(held)
     }
 
-    fn search_again(
+    /// Returns the `nth` solution after the first.
+    fn other(
         &self,
-        overlay: &Overlay<'_>,
+        pod: &Pod,
+        cluster: &Cluster,
         node: NodeIdx,
-        demands: Vec<Arc<DeviceDemand>>,
-    ) -> Result<Found, Reason> {
-        let mut search = Search::new(node, demands, self.search);
-        match search.run(overlay.cluster(), &mut Work::unlimited()) {
-            Some(Ok(found)) => Ok(found),
-            Some(Err(Refused::NoFit(text) | Refused::Broken(text))) => Err(Reason::from(text)),
-            Some(Err(Refused::NotProven)) | None => {
-                Err(Reason::of("timed out trying to allocate devices"))
+        wanted: &Wanted,
+        (first, nth): (&Found, u32),
+    ) -> Result<Option<Found>, Reason> {
+        let (claims, others) = (wanted.demands(), wanted_by_others(pod, cluster, node));
+        let place = (cluster, node);
+        let mut solutions = Solutions::besides(first, place, &claims, &others, self.search)?;
+        let mut found = None;
+        for _ in 0..nth {
+            found = solutions.find_next().map_err(reason)?;
+            if found.is_none() {
+                break;
             }
         }
+        Ok(found)
     }
+}
+
+fn reason(refused: Refused) -> Reason {
+    match refused {
+        Refused::NoFit(text) | Refused::Broken(text) => Reason::from(text),
+        Refused::NotProven => Reason::of(TIMED_OUT),
+    }
+}
+
+/// What the ledger is to hold for a pod.
+struct Wanted {
+    /// Claims whose allocation is on its way, with that.
+    planned: Vec<(Arc<ResourceClaim>, Arc<Allocation>)>,
+    /// Claims without one, and whether the plan will make them.
+    open: Vec<(Arc<ResourceClaim>, bool)>,
+}
+
+impl Wanted {
+    fn of(pod: &Pod, cluster: &Cluster, node: NodeIdx) -> Result<Wanted, Reason> {
+        let records = claims_of_pod(pod, cluster).map_err(Reason::from)?;
+        let mut wanted = Wanted { planned: Vec::new(), open: Vec::new() };
+        for record in records {
+            let claim = Arc::clone(&record.claim);
+            match &record.planned {
+                Some(planned) => wanted.planned.push((claim, Arc::clone(&planned.allocation))),
+                None if claim.allocation.is_none() => wanted.open.push((claim, false)),
+                None => {}
+            }
+        }
+        let object = cluster.nodes().node(node).ok_or_else(|| Reason::of("node is gone"))?;
+        let made = made_for(pod, cluster, object)?;
+        wanted.open.extend(made.map(|claim| (Arc::new(claim), true)));
+        Ok(wanted)
+    }
+
+    fn demands(&self) -> Vec<Arc<DeviceDemand>> {
+        self.open.iter().map(|(claim, _)| Arc::clone(&claim.spec.demand)).collect()
+    }
+
+    /// Has the ledger hold what is on its way and what was found.
+    fn hold(
+        self,
+        found: Found,
+        pod: &Pod,
+        overlay: &mut Overlay<'_>,
+        node: NodeIdx,
+    ) -> Result<(), Reason> {
+        for (claim, allocation) in &self.planned {
+            let planned = overlay.plan_claim(&claim.key, allocation, &pod.uid);
+            held(claim, planned)?;
+        }
+        for ((claim, new), results) in self.open.iter().zip(found.claims) {
+            let cluster = overlay.cluster();
+            let object = cluster.nodes().node(node).ok_or_else(|| Reason::of("node is gone"))?;
+            let made = Arc::new(allocation(cluster, object, &claim.spec, results, &claim.uid));
+            let planned = match new {
+                true => overlay.plan_new_claim(claim, &made, &pod.uid),
+                false => overlay.plan_claim(&claim.key, &made, &pod.uid),
+            };
+            held(claim, planned)?;
+        }
+        Ok(())
+    }
+}
+
+fn held(claim: &ResourceClaim, planned: bool) -> Result<(), Reason> {
+    if planned {
+        return Ok(());
+    }
+    let of = format!("resource claim {}", claim.key);
+    Err(Reason::from(Text::from(format!("{of} is in the process of being allocated"))))
 }
 
 /// Returns the claim that is to be made for the pod's extended resources, if the node needs one.

@@ -11,7 +11,7 @@ use berth_core::types::claim::{DeviceDemand, DeviceRequest, DeviceResult};
 
 use super::allocate::Found;
 use super::explain::free_devices;
-use super::filter::{Prepared, reads};
+use super::filter::{FoundAt, Prepared, reads};
 use super::{DynamicResources, NAME};
 
 const SCORE_MAX: i64 = 100;
@@ -30,7 +30,7 @@ impl PreScore for DynamicResources {
 impl Score for DynamicResources {
     /// Shape: the preference in the upper part, the packing (0 to 100) in the lower.
     fn score(&self, cycle: Cycle<'_>, state: &CycleState, node: NodeIdx) -> i64 {
-        let Some(found) = state.found::<Found>(NAME, node) else { return 0 };
+        let Some(FoundAt { found, .. }) = state.found(NAME, node) else { return 0 };
         let packing = if self.pack_claims { packing(cycle, state, node, found) } else { 0 };
         found.preference * (SCORE_MAX + 1) + packing
     }

@@ -2,21 +2,27 @@
 //!
 //! Every write names the version of the claim that it was decided on, and one whose answer was
 //! lost is read back: no device is free again before it is known what became of it.
+//!
+//! What may go out side by side: the stages of several pods, as long as no two writes of a common
+//! stage are about one claim. Labels name pod and claim, so they are unique over the members of a
+//! group. Members that share a claim each write that they have it, one after the other: the first
+//! brings the allocation, which is not written again. A claim of their group is written by one of
+//! them; the binds of all come after that.
 
 use std::sync::Arc;
 
 use berth_core::framework::plan::{LedgerCondition, NameOf, Progress, Wait};
 use berth_core::framework::{ClaimWrite, Op, PreBind, ReadBack, StageDraft, WriteDraft};
 use berth_core::snapshot::devices::claims::ClaimRecord;
-use berth_core::snapshot::{Cluster, NodeIdx};
+use berth_core::snapshot::{Cluster, NodeIdx, Place, PodRecord};
 use berth_core::types::claim::{
-    Allocation, CLAIM_FINALIZER, ClaimKey, ClaimRef, DeviceResult, ResourceClaim,
+    Allocation, CLAIM_FINALIZER, ClaimKey, ClaimRef, Consumer, DeviceResult, ResourceClaim,
 };
 use berth_core::types::{Pod, PodUid, Span, Text, Timestamp};
 
 use super::DynamicResources;
 use super::extended::{CLAIMS, Extended, body, pod_status};
-use super::lookup::claims_of_pod;
+use super::lookup::{claims_of_pod, consumer_of, uses};
 
 impl PreBind for DynamicResources {
     fn pre_bind(
@@ -29,10 +35,14 @@ impl PreBind for DynamicResources {
         let Ok(mut records) = claims_of_pod(pod, cluster) else { return Vec::new() };
         let special = cluster.devices().special_claim(&pod.uid);
         records.extend(special);
+        let consumer = |record: &ClaimRecord| consumer_of(pod, cluster, &record.claim.key);
+        let written = records.iter().map(|record| (*record, consumer(record)));
+        let written = written.filter(|(record, consumer)| writes(pod, cluster, record, consumer));
+        let written: Vec<(&ClaimRecord, Consumer)> = written.collect();
         let create = special.filter(|special| special.unborn).map(|record| create(record, pod));
-        let protects =
-            records.iter().filter(|record| !protected(&record.claim)).map(|r| protect(r));
-        let grants = records.iter().map(|record| grant(record, pod));
+        let open = written.iter().filter(|(record, _)| !protected(&record.claim));
+        let protects = open.map(|(record, _)| protect(record, pod));
+        let grants = written.iter().map(|(record, consumer)| grant(record, pod, consumer));
         let told = special.and_then(|record| tell(record, pod, cluster, node));
         let stages: [Vec<WriteDraft>; 4] = [
             create.into_iter().collect(),
@@ -42,16 +52,21 @@ impl PreBind for DynamicResources {
         ];
         let stages = stages.into_iter().filter(|writes| !writes.is_empty());
         let mut stages: Vec<StageDraft> = stages.map(StageDraft::Writes).collect();
-        stages.extend(self.preparation(&records, now));
+        stages.extend(self.preparation(&written, now));
         stages
     }
 }
 
 impl DynamicResources {
-    /// Returns the wait for drivers that prepare a device before the pod may be bound.
-    fn preparation(&self, records: &[&ClaimRecord], now: Timestamp) -> Option<StageDraft> {
-        let waits = records.iter().filter(|record| waits_for_driver(record));
-        let claims: Vec<ClaimRef> = waits.map(|record| reference(record)).collect();
+    /// Returns the wait for drivers that prepare a device before the pod may be bound. For the claims
+    /// of its group the member waits that writes them.
+    fn preparation(
+        &self,
+        written: &[(&ClaimRecord, Consumer)],
+        now: Timestamp,
+    ) -> Option<StageDraft> {
+        let waits = written.iter().filter(|(record, _)| waits_for_driver(record));
+        let claims: Vec<ClaimRef> = waits.map(|(record, _)| reference(record)).collect();
         if claims.is_empty() {
             return None;
         }
@@ -63,6 +78,22 @@ impl DynamicResources {
             on_expiry: text.into(),
         }))
     }
+}
+
+/// Tells whether the pod's plan writes to the claim. To a claim of a group it is the first member
+/// with a place that isn't bound yet: a group has one plan at a time.
+fn writes(pod: &Pod, cluster: &Cluster, record: &ClaimRecord, consumer: &Consumer) -> bool {
+    let ClaimKey { namespace, .. } = &record.claim.key;
+    let planned = |member: &PodRecord| {
+        matches!(member.place, Place::Assumed(_)) && uses(&member.pod, cluster, &record.claim.key)
+    };
+    let first = cluster.find_member(namespace, consumer, planned);
+    first.is_none_or(|first| first.pod.uid == pod.uid)
+}
+
+/// Returns a label that no other write of a plan has.
+fn label(what: &str, claim: &ClaimRef, pod: &Pod) -> Text {
+    format!("{what}-{}-{}", claim.key, pod.uid).into()
 }
 
 /// Tells whether a driver has to prepare a device of the claim.
@@ -89,7 +120,7 @@ fn create(record: &ClaimRecord, pod: &Pod) -> WriteDraft {
         name: NameOf::Known(name.clone()),
     };
     WriteDraft {
-        label: format!("create-{}", claim.key).into(),
+        label: label("create", &claim, pod),
         read_back: Some(ReadBack { read: read(&claim), done: born }),
         op: Op::Create {
             kind: kind(),
@@ -115,7 +146,7 @@ fn tell(record: &ClaimRecord, pod: &Pod, cluster: &Cluster, node: NodeIdx) -> Op
         resource_version: 0,
         body: pod_status(pod, name, &mappings),
     };
-    Some(WriteDraft::plain(format!("tell-{name}"), op))
+    Some(WriteDraft::plain(label("tell", &reference(record), pod), op))
 }
 
 fn protected(claim: &ResourceClaim) -> bool {
@@ -127,31 +158,36 @@ fn read(claim: &ClaimRef) -> Op {
 }
 
 /// Keeps the claim from vanishing while devices are allocated to it.
-fn protect(record: &ClaimRecord) -> WriteDraft {
+fn protect(record: &ClaimRecord, pod: &Pod) -> WriteDraft {
     let claim = reference(record);
     let write = ClaimWrite::Protect { finalizers: Vec::new() };
     let done = Arc::new(Protected { claim: claim.clone() });
     WriteDraft {
-        label: format!("protect-{}", claim.key).into(),
+        label: label("protect", &claim, pod),
         read_back: Some(ReadBack { read: read(&claim), done }),
         op: Op::Claim { claim, resource_version: 0, write },
         undo: None,
     }
 }
 
-/// Writes what is allocated, unless the server has it already, and that the pod uses it. A claim that
-/// an earlier process has reserved for the pod is written once more: so it is known that it still
-/// is, and is taken back if the pod can't be bound.
-fn grant(record: &ClaimRecord, pod: &Pod) -> WriteDraft {
+/// Writes what is allocated, unless the server has it already, and who has it. A claim that an
+/// earlier process has reserved for the pod is written once more: so it is known that it still is,
+/// and is taken back if the pod can't be bound. So is one of the group's; it is taken back if no
+/// member has a node then.
+fn grant(record: &ClaimRecord, pod: &Pod, consumer: &Consumer) -> WriteDraft {
     let claim = reference(record);
     let planned = record.planned.as_ref().map(|planned| Arc::clone(&planned.allocation));
     let allocation = planned.filter(|_| record.claim.allocation.is_none());
-    let undo = ClaimWrite::Release { pod: pod.uid.clone(), deallocate: true };
-    let granted =
-        Granted { claim: claim.clone(), allocation: allocation.clone(), pod: pod.uid.clone() };
-    let write = ClaimWrite::Allocate { allocation, pod: pod.reference() };
+    let undo = ClaimWrite::Release { consumer: consumer.clone(), deallocate: true };
+    let granted = Granted {
+        claim: claim.clone(),
+        allocation: allocation.clone(),
+        consumer: consumer.clone(),
+    };
+    let (pod_ref, consumer) = (pod.reference(), consumer.clone());
+    let write = ClaimWrite::Allocate { allocation, pod: pod_ref, consumer };
     WriteDraft {
-        label: format!("allocate-{}", claim.key).into(),
+        label: label("allocate", &claim, pod),
         op: Op::Claim { claim: claim.clone(), resource_version: 0, write },
         undo: Some(Op::Claim { claim: claim.clone(), resource_version: 0, write: undo }),
         read_back: Some(ReadBack { read: read(&claim), done: Arc::new(granted) }),
@@ -210,7 +246,7 @@ struct Granted {
     claim: ClaimRef,
     /// None: it was there before.
     allocation: Option<Arc<Allocation>>,
-    pod: PodUid,
+    consumer: Consumer,
 }
 
 impl LedgerCondition for Granted {
@@ -228,7 +264,7 @@ impl LedgerCondition for Granted {
             (None, None) => of("deallocated"),
             // It was written, and taken back by somebody else: the devices aren't held any more.
             (None, Some(ours)) if !planned(cluster, &self.claim, ours) => of("deallocated"),
-            (Some(_), _) if claim.reserved_for_pod(&self.pod) => Progress::Reached,
+            (Some(_), _) if claim.is_reserved_for(&self.consumer) => Progress::Reached,
             (Some(_) | None, _) => Progress::Waiting,
         }
     }

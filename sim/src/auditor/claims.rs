@@ -241,7 +241,7 @@ impl Claims {
         if grants && self.touched.insert(claim.clone()) && stopping {
             return Some(("F39", format!("{} is written first after SIGTERM", claim.key)));
         }
-        if let ClaimWrite::Allocate { allocation, pod } = write {
+        if let ClaimWrite::Allocate { allocation, pod, .. } = write {
             self.served.insert(pod.uid.clone());
             let sent = allocation.as_deref().map(|allocation| (claim.clone(), allocation.clone()));
             self.sent.extend(sent);

@@ -13,7 +13,7 @@ use super::{model, solve};
 
 /// I5: every ungated pod that fits somewhere is bound.
 pub(super) fn misplaced(world: &World, book: &Book) -> Option<String> {
-    let ready = |pod: &&Pod| waits(pod) && solve::unready(book, pod).is_none();
+    let ready = |pod: &&Pod| alone(pod) && waits(pod) && solve::unready(book, pod).is_none();
     for pod in world.pods().filter(ready) {
         let free = world.nodes().find(|node| {
             model::reasons(world, pod, node).is_empty() && solve::solvable(book, pod, node)
@@ -26,13 +26,18 @@ pub(super) fn misplaced(world: &World, book: &Book) -> Option<String> {
     None
 }
 
+/// Groups are judged as a whole: see [`super::whole`].
+fn alone(pod: &Pod) -> bool {
+    pod.group_hints().is_empty()
+}
+
 fn waits(pod: &Pod) -> bool {
     pod.node_name.is_none() && pod.gates.is_empty() && !pod.finished() && !pod.terminating
 }
 
 /// I5: what a waiting pod is told is true, counts and all.
 pub(super) fn untrue(world: &World, book: &Book) -> Option<String> {
-    for pod in world.pods().filter(|pod| pod.node_name.is_none()) {
+    for pod in world.pods().filter(|pod| alone(pod) && pod.node_name.is_none()) {
         let Some(said) = &pod.unscheduled else {
             return Some(format!("{} waits and is not told why", pod.name));
         };

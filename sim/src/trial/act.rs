@@ -49,6 +49,7 @@ impl Trial<'_> {
                 }
             }),
             Action::Devices(action) => self.act_on_devices(action),
+            Action::Gangs(action) => self.act_on_gangs(action),
         }
     }
 

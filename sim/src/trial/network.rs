@@ -2,10 +2,11 @@
 
 use berth_core::engine::{Write, WriteResult};
 use berth_core::framework::{ClaimWrite, Op};
-use berth_core::types::{PodRef, PodUid, Span, Text, Timestamp};
+use berth_core::types::{PlanNote, PodRef, PodUid, Span, Text, Timestamp};
 
 use crate::auditor::Sender;
 use crate::fault::Fault;
+use crate::sweep::Phase;
 use crate::workload::ELSEWHERE;
 use crate::world::Kind;
 
@@ -22,6 +23,7 @@ pub(super) struct Proposal {
     by: Sender,
     pod: PodRef,
     node: Text,
+    plan: Option<PlanNote>,
     resource_version: u64,
     /// The bind names its version: it is not tried again once the pod has changed.
     versioned: bool,
@@ -144,20 +146,26 @@ impl Trial<'_> {
             let at = self.now + Span(1);
             return self.answer(by, at, unknown("EOF"));
         }
-        if let Op::Bind { pod, resource_version, .. } = &write.op {
+        if let Op::Bind { pod, node, resource_version, .. } = &write.op {
             if self.plan.strikes(Fault::BoundElsewhere) {
                 self.bind_elsewhere(pod);
             }
-            if self.admits(pod, *resource_version) && self.astray(by, &write.op, pod, sent) {
+            let admitted =
+                self.admits(pod, *resource_version) && !self.world.denies(&pod.name, node);
+            if admitted && self.astray(by, &write.op, pod, sent) {
                 return;
             }
         }
         let result = self.carry_out(&write.op);
+        self.answers_gang(&write.op, &result);
         if let Op::ReadPod { pod } = &write.op {
             self.hasten(pod);
         }
         if !matches!(result, WriteResult::Done(_)) {
             self.lost(by, &write.op);
+        }
+        if self.crashes_on(process, write.id, Phase::Committed) {
+            return;
         }
         self.reply(by, write, sent, result);
     }
@@ -229,7 +237,7 @@ impl Trial<'_> {
 
     /// Half of the proposals are committed within the request's time, half long after.
     fn propose(&mut self, fault: Fault, by: Sender, op: &Op, sent: Timestamp) {
-        let Op::Bind { pod, node, resource_version: version, .. } = op else { return };
+        let Op::Bind { pod, node, resource_version: version, plan } = op else { return };
         let versioned = *version != 0;
         let Some(known) = self.world.pod_by_uid(&pod.uid) else { return };
         let resource_version = known.resource_version;
@@ -240,9 +248,17 @@ impl Trial<'_> {
             0 => self.now + Span(self.plan.draw(fault, given_up.since(self.now).0)),
             _ => given_up + Span(self.plan.draw(fault, 20_000)),
         };
-        let (pod, node) = (pod.clone(), node.clone());
-        let proposal =
-            Proposal { fault, by, pod, node, resource_version, versioned, given_up, commits_at };
+        let proposal = Proposal {
+            fault,
+            by,
+            pod: pod.clone(),
+            node: node.clone(),
+            plan: plan.clone(),
+            resource_version,
+            versioned,
+            given_up,
+            commits_at,
+        };
         self.entered += 1;
         let id = self.entered;
         self.proposals.insert(id, proposal);
@@ -271,10 +287,8 @@ impl Trial<'_> {
             return;
         }
         self.plan.took_effect(proposal.fault);
-        self.world.change_pod(&proposal.pod.uid, self.now, |pod| {
-            pod.node_name = Some(proposal.node.clone());
-            pod.unscheduled = None;
-        });
+        let Proposal { pod, node, plan, .. } = proposal;
+        self.world.store_bind(&pod.uid, &node, plan.as_ref(), self.now);
     }
 
     /// A read has seen the pod unbound: now and then its late bind is committed right after that,

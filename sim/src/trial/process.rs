@@ -10,6 +10,7 @@ use berth_core::framework::rng::Rng;
 use berth_core::types::{Span, Text};
 
 use crate::fault::Fault;
+use crate::sweep::Phase;
 use crate::watch::Watches;
 use crate::world::Kind;
 
@@ -27,12 +28,12 @@ pub(super) struct Process {
 const DRAIN: Span = Span::from_secs(10);
 
 /// Returns the setup of every process of a run. Some seeds have a budget so small that searches
-/// pause.
-pub(super) fn setup(seed: u64, bug: Option<Text>) -> Setup {
+/// pause; those of groups take more steps.
+pub(super) fn setup(seed: u64, bug: Option<Text>, ganged: bool) -> Setup {
     let mut rng = Rng::stream(seed, "setup", "", 0);
     let mut limits = Limits::default();
     if rng.below(3) == 0 {
-        limits.steps_a_poll = 20 + rng.below(200);
+        limits.steps_a_poll = (20 + rng.below(200)) * if ganged { 100 } else { 1 };
     }
     let watches = Kind::ALL.iter().map(|kind| Text::from(kind.as_str())).collect();
     Setup { seed, limits, watches, bug, ..Setup::default() }
@@ -40,16 +41,22 @@ pub(super) fn setup(seed: u64, bug: Option<Text>) -> Setup {
 
 impl Trial<'_> {
     pub(super) fn begins(&mut self) {
-        self.generation += 1;
-        self.watches = Watches::new(self.now.max(self.down_until), &mut self.latency);
+        let mut watches = Watches::new(self.now.max(self.down_until), &mut self.latency);
         // What has happened so far is in the lists.
-        self.watches.pull(&self.world, &mut self.latency, &mut self.plan);
+        watches.pull(&self.world, &mut self.latency, &mut self.plan);
+        let engine = (self.make)(self.setup.clone());
+        self.begins_with(engine, watches);
+    }
+
+    pub(super) fn begins_with(&mut self, engine: Engine, watches: Watches) {
+        self.generation += 1;
+        self.watches = watches;
         self.auditor.restarted();
         let generation = self.generation;
         self.history.note(self.now, &[3, generation], "", || format!("process   {generation}"));
         self.process = Some(Process {
             generation,
-            engine: (self.make)(self.setup.clone()),
+            engine,
             in_flight: BTreeSet::new(),
             draining: false,
         });
@@ -75,8 +82,11 @@ impl Trial<'_> {
                     let answer = Answer::Allowed(question.nodes);
                     self.tell(Input::Answer { question: question.id, answer });
                 }
-                Decision::Notice(notice) => self.auditor.noticed(&notice),
-                Decision::Report(_) => {}
+                Decision::Notice(notice) => {
+                    self.auditor.noticed(&notice);
+                    self.history.note(now, &[8], "", || format!("says      {notice:?}"));
+                }
+                Decision::Report(report) => self.auditor.reported(&report),
             }
         }
         self.end_drained();
@@ -84,6 +94,9 @@ impl Trial<'_> {
 
     /// Sends a write. Returns false if the process was killed before it could.
     fn decided(&mut self, write: Write) -> bool {
+        if self.crashes_at(&write) {
+            return false;
+        }
         let binds = matches!(write.op, Op::Bind { .. });
         if binds && self.plan.strikes(Fault::Killed) {
             self.plan.took_effect(Fault::Killed);
@@ -94,6 +107,9 @@ impl Trial<'_> {
         if between && self.plan.strikes(Fault::ClaimKilled) {
             self.plan.took_effect(Fault::ClaimKilled);
             self.killed();
+            return false;
+        }
+        if self.dies_in_commit(&write.op, between) {
             return false;
         }
         let drained = (binds && self.plan.strikes(Fault::Drained)).then_some(Fault::Drained);
@@ -162,9 +178,12 @@ impl Trial<'_> {
         if let WriteResult::Done(Written { event: Some(event), .. }) = &result
             && first
         {
-            self.auditor.delivered(event);
+            self.auditor.delivered(event, self.now);
         }
         self.tell(Input::Outcome { write, result: result.clone() });
+        if self.crashes_on(generation, write, Phase::Answered) {
+            return;
+        }
         if self.plan.strikes(Fault::Repeated) {
             self.tell(Input::Outcome { write, result });
         }

@@ -47,6 +47,7 @@ impl Trial<'_> {
         if self.plan.strikes(Fault::PodDeleted) {
             self.delete_some_queued();
         }
+        self.trouble_for_gangs();
     }
 
     fn hold_watches(&mut self) {
@@ -86,9 +87,10 @@ impl Trial<'_> {
     /// Chances that a bind brings, before it arrives.
     pub(super) fn trouble_for(&mut self, write: &Write) {
         self.trouble_for_claims(&write.op);
+        self.trouble_for_commit(&write.op);
         let Op::Bind { pod, node, .. } = &write.op else { return };
         if self.plan.strikes(Fault::NodeGone) {
-            self.node_goes(node);
+            self.node_goes(node, Fault::NodeGone);
         }
         if self.plan.strikes(Fault::NodeRecreated) {
             self.node_recreated(node);
@@ -111,11 +113,11 @@ impl Trial<'_> {
         Some(node)
     }
 
-    /// F32. The node comes back some time, as another.
-    fn node_goes(&mut self, name: &Text) {
+    /// F32, F29. The node comes back some time, as another.
+    pub(super) fn node_goes(&mut self, name: &Text, fault: Fault) {
         let Some(node) = self.take_node(name) else { return };
-        self.plan.took_effect(Fault::NodeGone);
-        let at = self.now + Span(5000 + self.plan.draw(Fault::NodeGone, 35_000));
+        self.plan.took_effect(fault);
+        let at = self.now + Span(5000 + self.plan.draw(fault, 35_000));
         self.enter(at, Due::NodeComes(Box::new(node)));
     }
 

@@ -6,7 +6,7 @@
 use berth_core::engine::{PodRead, WriteResult, Written};
 use berth_core::framework::Op;
 use berth_core::framework::plan::NameOf;
-use berth_core::types::{Condition, PlanNote, Pod, PodRef, Text, Timestamp, Value};
+use berth_core::types::{Condition, PlanNote, Pod, PodRef, PodUid, Text, Timestamp, Value};
 
 use super::World;
 use super::other::{Other, merge};
@@ -20,15 +20,12 @@ impl World {
             Op::Bind { pod, node, resource_version, plan } => {
                 self.bind(pod, node, *resource_version, plan.as_ref(), now)
             }
-            Op::TryBind { pod, node: _ } => match self.bindable(pod, 0) {
+            Op::TryBind { pod, node } => match self.admitted(pod, node, 0, true) {
                 Ok(_) => self.done(),
                 Err(refusal) => refusal,
             },
-            Op::SetDisruption { pod, .. } => match self.guarded(pod, 0) {
-                Ok(_) => self.done(),
-                Err(refusal) => refusal,
-            },
-            Op::TellGroup { .. } => self.done(),
+            Op::SetDisruption { pod, .. } => self.set_disruption(pod, now),
+            Op::TellGroup { group, uid, told } => self.tell_group(group, uid, told, now),
             Op::ReadPod { pod } => self.read(pod),
             Op::Fence { pod, resource_version, node } => {
                 self.fence(pod, *resource_version, node, now)
@@ -99,11 +96,23 @@ impl World {
         plan: Option<&PlanNote>,
         now: Timestamp,
     ) -> WriteResult {
-        let uid = match self.bindable(pod, resource_version) {
+        let uid = match self.admitted(pod, node, resource_version, false) {
             Ok(known) => known.uid.clone(),
             Err(refusal) => return refusal,
         };
-        self.change_pod(&uid, now, |pod| {
+        self.store_bind(&uid, node, plan, now);
+        self.done()
+    }
+
+    /// The pod is on the node, as the store has it: what goes with a Binding is stored with it.
+    pub(crate) fn store_bind(
+        &mut self,
+        uid: &PodUid,
+        node: &Text,
+        plan: Option<&PlanNote>,
+        now: Timestamp,
+    ) {
+        self.change_pod(uid, now, |pod| {
             pod.node_name = Some(node.clone());
             pod.unscheduled = None;
             let Some(plan) = plan else { return };
@@ -111,7 +120,31 @@ impl World {
             gang.plan = Some(plan.clone());
             gang.scheduled = Some(now);
         });
+    }
+
+    fn set_disruption(&mut self, pod: &PodRef, now: Timestamp) -> WriteResult {
+        if let Err(refusal) = self.guarded(pod, 0) {
+            return refusal;
+        }
+        if self.disrupt(&pod.uid) {
+            self.change_pod(&pod.uid, now, |_| {});
+        }
         self.done()
+    }
+
+    /// Returns the pod if it may be bound at this version, and admission lets it.
+    fn admitted(
+        &self,
+        pod: &PodRef,
+        node: &Text,
+        resource_version: u64,
+        dry: bool,
+    ) -> Result<&Pod, WriteResult> {
+        let known = self.bindable(pod, resource_version)?;
+        match self.denied(&known.name, node, dry) {
+            Some(refusal) => Err(refusal),
+            None => Ok(known),
+        }
     }
 
     /// Returns the pod if it may be bound at this version.

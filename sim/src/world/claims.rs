@@ -5,7 +5,7 @@ use std::sync::Arc;
 use berth_core::engine::{WriteResult, Written};
 use berth_core::framework::ClaimWrite;
 use berth_core::snapshot::{ClusterEvent, DeviceEvent};
-use berth_core::types::claim::{ClaimKey, ClaimRef, Consumer};
+use berth_core::types::claim::{ClaimKey, ClaimRef};
 use berth_core::types::{ResourceClaim, Text, Timestamp};
 
 use super::World;
@@ -138,7 +138,7 @@ fn change(claim: &mut ResourceClaim, write: &ClaimWrite) -> Result<(), Text> {
             }
             claim.finalizers.clone_from(finalizers);
         }
-        ClaimWrite::Allocate { allocation, pod } => {
+        ClaimWrite::Allocate { allocation, consumer, .. } => {
             if let Some(allocation) = allocation {
                 if claim.allocation.is_some() {
                     return Err("status.allocation: field is immutable".into());
@@ -148,17 +148,15 @@ fn change(claim: &mut ResourceClaim, write: &ClaimWrite) -> Result<(), Text> {
             if claim.allocation.is_none() {
                 return Err("status.reservedFor: may not be specified without allocation".into());
             }
-            let consumer = Consumer::Pod(pod.uid.clone());
-            if !claim.reserved_for.contains(&consumer) {
-                claim.reserved_for.push(consumer);
+            if !claim.is_reserved_for(consumer) {
+                claim.reserved_for.push(consumer.clone());
             }
             if claim.reserved_for.len() > RESERVED_MAX {
                 return Err(format!("status.reservedFor: must have at most {RESERVED_MAX}").into());
             }
         }
-        ClaimWrite::Release { pod, deallocate } => {
-            let own = Consumer::Pod(pod.clone());
-            claim.reserved_for.retain(|consumer| *consumer != own);
+        ClaimWrite::Release { consumer, deallocate } => {
+            claim.reserved_for.retain(|other| other != consumer);
             if *deallocate {
                 if !claim.reserved_for.is_empty() {
                     return Err("status.allocation: deallocation of a claim in use".into());

@@ -1,13 +1,15 @@
 //! Running many seeds with the real plugins: shared by the tests and the example `seeds`.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+#[path = "engine.rs"]
+mod engine;
 
-use berth_core::engine::{AlwaysGate, Engine, Setup};
-use berth_core::framework::{Profile, ProfileSpec};
-use berth_core::types::Value;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
 use berth_sim::fault::{Effects, Fault};
 use berth_sim::{Options, SeedReport, Violation, run_seed};
+
+use engine::engine;
 
 /// Which seeds to run, and how.
 #[derive(Clone, Debug)]
@@ -109,18 +111,4 @@ pub(crate) fn verdict(report: &SeedReport, options: &Options) -> String {
     let (invariant, at, text) = (violation.invariant, violation.at.0, &violation.text);
     let repeat = format!("cargo run -p berth-sim{features} --example seeds -- --seed {seed}{bug}");
     format!("seed {seed}: {invariant} at {at} ms: {text}\nrepeat it: {repeat} --trace")
-}
-
-/// An engine as `berth` makes it without a configuration.
-fn engine(setup: Setup) -> Engine {
-    let mut spec = ProfileSpec::default_named("default-scheduler", false);
-    // Drivers of the simulation take seconds.
-    let waits = Value::map([("bindingTimeout", Value::text("20s"))]);
-    spec.args.insert("DynamicResources".into(), waits);
-    let profile = Profile::build(&spec, berth_plugins::registry());
-    let profile = profile.unwrap_or_else(|error| panic!("{error}"));
-    let unbuilt = Arc::new(berth_plugins::UnbuiltGate);
-    let gate = AlwaysGate { name: "Unbuilt", gate: unbuilt.clone(), interest: unbuilt };
-    let selectors = Some(berth_plugins::selectors());
-    Engine::new(vec![profile], Setup { gates: vec![gate], selectors, ..setup })
 }

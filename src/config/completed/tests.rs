@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use berth_core::framework::profile_spec::DEFAULT_MULTI_POINT;
+
 use super::super::load;
 use super::*;
 
@@ -40,7 +42,53 @@ fn the_default_is_what_the_real_configz_serves() {
     // Observed with the gates of pod groups on.
     let mut ours = Configuration::defaults(true);
     ours.client_connection.kubeconfig = "KUBECONFIG".to_owned();
-    assert_eq!(completed(&ours), observed["componentconfig"]);
+    let mut ours = completed(&ours);
+    let configs = ours["profiles"][0]["pluginConfig"].as_array_mut().unwrap();
+    assert_eq!(configs.pop().unwrap()["name"], "GangScheduling", "its arguments are our own");
+    assert_eq!(ours, observed["componentconfig"]);
+}
+
+#[test]
+fn arguments_for_groups_are_completed() {
+    let gangs = |body: &str| {
+        let written = written(&format!(
+            "profiles: [{{pluginConfig: [{{name: GangScheduling, args: {{{body}}}}}]}}]"
+        ));
+        args(&written, "GangScheduling").clone()
+    };
+    let default = json!({
+        "apiVersion": "berth.dev/v1alpha1", "kind": "GangSchedulingArgs",
+        "dialects": ["native"], "deadline": "5m0s", "preflight": "WhereNeeded",
+        "takeBack": {"after": "30s", "withoutController": false, "disabled": false},
+        "holdSlots": "5m0s",
+    });
+    assert_eq!(gangs(""), default);
+    assert_eq!(gangs("dialects: [], schedulerNames: [], takeBack: {after: null}"), default);
+    let given = gangs(
+        "dialects: [kueue, volcano], schedulerNames: [volcano], deadline: 90s, \
+         preflight: Always, takeBack: {after: 100s, disabled: true}, holdSlots: '0'",
+    );
+    let want = json!({
+        "apiVersion": "berth.dev/v1alpha1", "kind": "GangSchedulingArgs",
+        "dialects": ["native", "kueue", "volcano"], "schedulerNames": ["volcano"],
+        "deadline": "1m30s", "preflight": "Always",
+        "takeBack": {"after": "1m40s", "withoutController": false, "disabled": true},
+        "holdSlots": "0s",
+    });
+    assert_eq!(given, want);
+}
+
+/// kube-scheduler writes no GangScheduling unless its gate is on.
+#[test]
+fn a_file_that_kube_scheduler_wrote_enables_what_it_enables_and_groups() {
+    let entry = |(name, weight): &(&str, i32)| json!({"name": name, "weight": weight});
+    let all: Vec<Value> = DEFAULT_MULTI_POINT.iter().map(entry).collect();
+    let profile = json!({"schedulerName": "s", "plugins": {"multiPoint": {"enabled": all}}});
+    let file = json!({"apiVersion": API_VERSION, "kind": KIND, "profiles": [profile]});
+    let loaded = load(&file.to_string(), false).unwrap();
+    assert_eq!(crate::assemble::refusals(&loaded), []);
+    let enabled = &loaded.profiles[0].plugins.multi_point.enabled;
+    assert_eq!(enabled.last().unwrap().name, "GangScheduling");
 }
 
 #[test]

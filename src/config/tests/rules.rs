@@ -1,6 +1,6 @@
 //! One case for each rule: the body of a file, then the lines that are told.
 
-use super::{API_VERSION, HEAD, check_file};
+use super::{API_VERSION, HEAD, OWN_API_VERSION, check_file};
 
 /// Asserts what a check tells about a file with this body; no line means it is valid.
 fn told(body: &str, want: &[&str]) {
@@ -202,6 +202,25 @@ fn plugin_arguments() {
         &["pluginConfig[0].args: must be an object, not a string"],
     );
     told_of_profile("pluginConfig: [{name: VolumeBinding}, {name: Mine, args: {kind: 1}}]", &[]);
+}
+
+#[test]
+fn arguments_of_our_own_have_a_version_of_their_own() {
+    let gangs = |head: &str| format!("pluginConfig: [{{name: GangScheduling, args: {{{head}}}}}]");
+    let kind = "kind: GangSchedulingArgs";
+    told_of_profile(&gangs(&format!("apiVersion: {OWN_API_VERSION}, {kind}")), &[]);
+    told_of_profile(&gangs(kind), &[]);
+    let at = "pluginConfig[0].args";
+    let version = format!("Invalid value: {API_VERSION:?}: must be {OWN_API_VERSION}");
+    told_of_profile(
+        &gangs(&format!("apiVersion: {API_VERSION}, {kind}")),
+        &[&format!("{at}.apiVersion: {version}")],
+    );
+    let types = "GangSchedulingArgs.berth.dev, got Gangs.berth.dev";
+    told_of_profile(
+        &gangs("kind: Gangs"),
+        &[&format!("{at}.kind: args for plugin GangScheduling were not of type {types}")],
+    );
 }
 
 #[test]

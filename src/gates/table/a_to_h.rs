@@ -43,7 +43,12 @@ pub(super) static A_TO_H: [Gate; 100] = [
     gate("ClusterTrustBundleProjection", Ga, true, NoEffect),
     gate("ComponentFlagz", Beta, true, Followed("/flagz is served")),
     gate("ComponentStatusz", Beta, true, Followed("/statusz is served")),
-    gate("CompositePodGroup", Alpha, false, RefusedUnlessDefault),
+    gate(
+        "CompositePodGroup",
+        Alpha,
+        false,
+        Followed("groups of pod groups count; they do without it too, where the server has them"),
+    ),
     gate("ConcurrentWatchObjectDecode", Beta, true, NoEffect),
     gate("ConsistentListFromCacheSkipTimeoutFallback", Alpha, false, NoEffect),
     gate("ConstrainedImpersonation", Beta, true, NoEffect),
@@ -99,7 +104,10 @@ pub(super) static A_TO_H: [Gate; 100] = [
         "GenericWorkload",
         Beta,
         false,
-        Followed("the plugins of pod groups are among the default plugins"),
+        Followed(
+            "TopologyPlacementGenerator and PodGroupPodsCount are among the default plugins; \
+             GangScheduling is without it too",
+        ),
     ),
     locked("GitRepoVolumeDriver", Deprecated, false, NoEffect),
     gate("GracefulNodeShutdown", Beta, true, NoEffect),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use berth_core::engine::Engine;
 use berth_core::snapshot::{
-    Cluster, ClusterEvent, DeviceEvent, NodeIdx, Place, PodRecord, ResourceId,
+    Cluster, ClusterEvent, DeviceEvent, GroupEvent, NodeIdx, Place, PodRecord, ResourceId,
 };
 use berth_core::types::resources::AMOUNT_MAX;
 use berth_core::types::volume::{
@@ -13,11 +13,12 @@ use berth_core::types::volume::{
 };
 use berth_core::types::workload::{Namespace, PodSelectorOwner, SelectorKind};
 use berth_core::types::{
-    DeviceClass, DeviceTaintRule, Node, Pod, PodRequests, ResourceClaim, ResourceSlice, Text,
+    DeviceClass, DeviceTaintRule, GroupKey, Node, Pod, PodGroup, PodRequests, ResourceClaim, ResourceSlice,
+    Text,
 };
 
 use crate::live::kinds::Key;
-use crate::wire::Kind;
+use crate::wire::{Kind, dialect};
 
 /// One object, told from a namesake by its UID where the ledger holds it by that.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -44,6 +45,7 @@ pub enum Content {
     DeviceClass(Box<DeviceClass>),
     TaintRule(Box<DeviceTaintRule>),
     DeviceClaim(Box<ResourceClaim>),
+    Group(Box<PodGroup>),
 }
 
 impl Content {
@@ -60,7 +62,8 @@ impl Content {
             ClusterEvent::CsiNodeApplied(node) => Some(Content::CsiNode(node)),
             ClusterEvent::AttachmentApplied(attachment) => Some(Content::Attachment(attachment)),
             ClusterEvent::Devices(event) => Content::of_devices(event),
-            ClusterEvent::Groups(_)
+            ClusterEvent::Groups(GroupEvent::Applied(group)) => Some(Content::Group(group)),
+            ClusterEvent::Groups(GroupEvent::Deleted { .. } | GroupEvent::Served { .. })
             | ClusterEvent::NodeDeleted { .. }
             | ClusterEvent::PodDeleted { .. }
             | ClusterEvent::NamespaceDeleted { .. }
@@ -97,6 +100,7 @@ impl Content {
             Content::DeviceClass(class) => class.resource_version,
             Content::TaintRule(rule) => rule.resource_version,
             Content::DeviceClaim(claim) => claim.resource_version,
+            Content::Group(group) => group.resource_version,
             Content::Namespace(_)
             | Content::Owner(_)
             | Content::Class(_)
@@ -132,8 +136,17 @@ impl Content {
             Content::DeviceClaim(claim) => {
                 id(Kind::ResourceClaim, &claim.key.namespace, &claim.key.name, &none)
             }
+            Content::Group(group) => {
+                id(group_kind(&group.key), &group.key.namespace, &group.key.name, &none)
+            }
         }
     }
+}
+
+/// Objects are read by the kind that their key is of, so there always is one.
+fn group_kind(key: &GroupKey) -> Kind {
+    let object = dialect::object_of(key.dialect, key.kind);
+    object.map(Kind::Group).expect("a group has an object of its own dialect")
 }
 
 fn owner_kind(kind: SelectorKind) -> Kind {

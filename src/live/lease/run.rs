@@ -2,7 +2,7 @@
 //!
 //! Its requests have a client of their own and no rate limit, so they never wait behind others.
 
-mod look;
+pub(in crate::live) mod look;
 
 use std::future;
 use std::sync::mpsc::Sender;

@@ -3,6 +3,7 @@
 use super::super::kinds;
 use crate::live::lease::Rules;
 use crate::wire::Kind;
+use crate::wire::dialect::{DialectDef, Peer};
 
 /// One right.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,9 +23,11 @@ pub struct Need {
 }
 
 /// What is run, as far as rights hang on it.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Features {
     pub kinds: Vec<Kind>,
+    /// Their kinds are beside the others.
+    pub dialects: Vec<&'static DialectDef>,
     /// Pods are evicted for others.
     pub preemption: bool,
     /// Volumes are bound.
@@ -38,6 +41,7 @@ pub fn of_scheduler(features: &Features) -> Vec<Need> {
     if features.kinds.contains(&Kind::ResourceClaim) {
         needs.extend(of_claims());
     }
+    needs.extend(features.dialects.iter().flat_map(|def| of_dialect(def, features.lease.as_ref())));
     let core = |resource, verb, needed_for| anywhere("", resource, verb, needed_for);
     needs.push(core("pods/binding", "create", "binding pods"));
     needs.push(core("pods/status", "patch", "PodScheduled conditions, and settling lost binds"));
@@ -69,7 +73,7 @@ fn of_kind(kind: Kind) -> impl Iterator<Item = Need> {
     ];
     verbs.into_iter().map(move |(verb, needed_for)| Need {
         group: group.clone(),
-        resource: kinds::resource(kind),
+        resource: kinds::plural(kind),
         verb,
         namespace: None,
         name: None,
@@ -92,6 +96,34 @@ fn of_claims() -> impl Iterator<Item = Need> {
         of_kind: Some(Kind::ResourceClaim),
         ..anywhere("resource.k8s.io", resource, verb, needed_for)
     })
+}
+
+/// Returns what a dialect needs: its objects are read, their status is written, and the Lease of its
+/// own scheduler tells whether that is ours to do. `own` is the Lease that Berth itself runs for.
+pub fn of_dialect(def: &DialectDef, own: Option<&Rules>) -> Vec<Need> {
+    let mut needs = Vec::new();
+    for object in def.objects() {
+        let kind = Kind::Group(object);
+        needs.extend(of_kind(kind));
+        let status = if object.has_status() { "/status" } else { "" };
+        let group = object.api_version().split('/').next().unwrap_or_default();
+        let resource = format!("{}{status}", object.resource());
+        let status = anywhere(group, &resource, "patch", "telling how a group stands");
+        needs.push(Need { of_kind: Some(kind), ..status });
+    }
+    let is_own = |peer: &Peer| {
+        own.is_some_and(|own| own.namespace == peer.namespace && own.name == peer.name)
+    };
+    for peer in def.peer.iter().filter(|peer| !is_own(peer)) {
+        let what_for = "not writing what the dialect's own scheduler writes";
+        needs.extend(["get", "watch"].map(|verb| Need {
+            namespace: Some(peer.namespace.to_owned()),
+            name: Some(peer.name.to_owned()),
+            of_kind: def.objects().next().map(Kind::Group),
+            ..anywhere("coordination.k8s.io", "leases", verb, what_for)
+        }));
+    }
+    needs
 }
 
 fn of_election(rules: &Rules) -> Vec<Need> {

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use berth_core::framework::plan::NameOf;
 use berth_core::framework::{ClaimWrite, Op};
+use berth_core::types::claim::Consumer;
+use berth_core::types::group::{GroupKey, GroupPhase, GroupTold};
 use berth_core::types::{ClaimKey, ClaimRef, Condition, PodRef, PodUid, Span, Value};
 use http::Method;
 use k8s_openapi::jiff;
@@ -13,11 +15,13 @@ use super::needs::{self, Features, Need};
 use super::reviews::Rules;
 use super::seen;
 use crate::live::client::Call;
+use crate::live::dialects::Dialects;
 use crate::live::lease::record::{Draft, Record, read_call, watch_call};
 use crate::live::lease::{self, announce};
 use crate::live::request::{self, About};
 use crate::live::{events, kinds};
-use crate::wire::Kind;
+use crate::wire::dialect::object::GroupObject;
+use crate::wire::{Kind, dialect};
 
 fn rules_of_lease() -> lease::Rules {
     lease::Rules {
@@ -31,7 +35,8 @@ fn rules_of_lease() -> lease::Rules {
 
 fn all_needs() -> Vec<Need> {
     let features = Features {
-        kinds: Kind::ALL.to_vec(),
+        kinds: Kind::all().collect(),
+        dialects: dialect::ALL.to_vec(),
         preemption: true,
         volume_binding: true,
         lease: Some(rules_of_lease()),
@@ -57,7 +62,17 @@ fn operations() -> Vec<Op> {
         let claim = ClaimRef { key, uid: "u".into() };
         Op::Claim { claim, resource_version: 1, write }
     };
-    let operations = vec![
+    let told = |object: GroupObject| Op::TellGroup {
+        group: GroupKey {
+            dialect: object.dialect(),
+            kind: object.makes(),
+            namespace: "ns".into(),
+            name: "g".into(),
+        },
+        uid: "u".into(),
+        told: GroupTold { phase: GroupPhase::Waiting, message: "m".into(), scheduled: 0 },
+    };
+    let mut operations = vec![
         Op::Bind { pod: pod(), node: "n".into(), resource_version: 1, plan: None },
         Op::TryBind { pod: pod(), node: "n".into() },
         Op::SetDisruption { pod: pod(), reason: "r".into(), message: "m".into() },
@@ -80,13 +95,19 @@ fn operations() -> Vec<Op> {
         },
         devices(ClaimWrite::Read),
         devices(ClaimWrite::Protect { finalizers: Vec::new() }),
-        devices(ClaimWrite::Allocate { allocation: None, pod: pod() }),
-        devices(ClaimWrite::Release { pod: pod().uid, deallocate: true }),
+        devices(ClaimWrite::Allocate {
+            allocation: None,
+            pod: pod(),
+            consumer: Consumer::Pod(pod().uid),
+        }),
+        devices(ClaimWrite::Release { consumer: Consumer::Pod(pod().uid), deallocate: true }),
     ];
+    operations.extend(dialect::objects().map(told));
     for operation in &operations {
         match operation {
             Op::Bind { .. } | Op::ReadPod { .. } | Op::Fence { .. } | Op::SetCondition { .. } => {}
-            Op::TryBind { .. } | Op::SetDisruption { .. } | Op::TellGroup { .. } => {}
+            Op::TryBind { .. } | Op::SetDisruption { .. } => {}
+            Op::TellGroup { .. } => {}
             Op::DeletePod { .. } | Op::Patch { .. } => {}
             Op::Claim { write, .. } => match write {
                 ClaimWrite::Read | ClaimWrite::Protect { .. } => {}
@@ -103,11 +124,12 @@ fn requests() -> Vec<Call> {
     let rules = rules_of_lease();
     let now = jiff::Timestamp::UNIX_EPOCH;
     let second = Duration::from_secs(1);
+    let dialects = Dialects::serving_all();
     let mut requests: Vec<Call> = operations()
         .iter()
-        .map(|op| request::call(op, Span::from_secs(5), About::default(), now).unwrap())
+        .map(|op| request::call(op, Span::from_secs(5), About::default(), now, &dialects).unwrap())
         .collect();
-    for kind in Kind::ALL {
+    for kind in Kind::all() {
         let path = kinds::list_path(kind);
         requests.push(Call::get(format!("{path}?limit=500")));
         requests.push(Call::get(format!("{path}?watch=true")));
@@ -116,6 +138,11 @@ fn requests() -> Vec<Call> {
     }
     let lease = serde_json::json!({"metadata": {"resourceVersion": "1"}, "spec": {}});
     let held = Draft::hold(Record::read(lease.clone()).unwrap(), "me", second);
+    for peer in dialect::ALL.iter().filter_map(|def| def.peer) {
+        let (namespace, name) = (peer.namespace.to_owned(), peer.name.to_owned());
+        let rules = lease::Rules { namespace, name, ..rules_of_lease() };
+        requests.extend([read_call(&rules, second), watch_call(&rules, 1)]);
+    }
     requests.push(read_call(&rules, second));
     requests.push(watch_call(&rules, 1));
     requests.push(Draft::create("me", second).call(&rules, now, second));

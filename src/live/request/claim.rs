@@ -4,7 +4,7 @@
 //! this. Lists of an allocation are replaced whole; `reservedFor` is merged by UID.
 
 use berth_core::types::claim::{
-    AllocatedConfig, Allocation, ClaimRef, DeviceResult, DeviceToleration,
+    AllocatedConfig, Allocation, ClaimRef, Consumer, DeviceResult, DeviceToleration,
 };
 use berth_core::types::device::{DeviceTaintEffect, Quantity};
 use berth_core::types::{NodeSelector, Operator, PodRef, PodUid, Requirement, Text, Timestamp};
@@ -27,15 +27,32 @@ pub(super) fn protect(mut metadata: Json, finalizers: &[Text]) -> Json {
     json!({"metadata": metadata})
 }
 
+/// Returns the entry of `reservedFor` for a consumer: the pod that a write is for, or its group.
+///
+/// # Errors
+/// It is neither.
+pub(super) fn reference(consumer: &Consumer, pod: &PodRef) -> Result<Json, String> {
+    match consumer {
+        Consumer::Pod(uid) if *uid == pod.uid => Ok(
+            json!({"resource": "pods", "name": pod.name.as_str(), "uid": uid.0.as_str()}),
+        ),
+        Consumer::PodGroup { uid, name } => Ok(json!({
+            "apiGroup": "scheduling.k8s.io", "resource": "podgroups",
+            "name": name.as_str(), "uid": uid.as_str(),
+        })),
+        Consumer::Pod(PodUid(uid)) | Consumer::Other { uid } => {
+            Err(format!("a claim of pod {pod} can't be reserved for {uid}"))
+        }
+    }
+}
+
 /// `now` is when it was allocated, unless the allocation says so itself.
 pub(super) fn allocate(
     metadata: Json,
     allocation: Option<&Allocation>,
-    pod: &PodRef,
+    consumer: Json,
     now: jiff::Timestamp,
 ) -> Json {
-    let consumer =
-        json!({"resource": "pods", "name": pod.name.as_str(), "uid": pod.uid.0.as_str()});
     let mut status = json!({"reservedFor": [consumer]});
     if let Some(allocation) = allocation {
         status["allocation"] = allocated(allocation, now);
@@ -44,8 +61,11 @@ pub(super) fn allocate(
 }
 
 /// What drivers say of the devices goes with the allocation: the server sees to that.
-pub(super) fn release(metadata: Json, pod: &PodUid, deallocate: bool) -> Json {
-    let consumer = json!({"$patch": "delete", "uid": pod.0.as_str()});
+pub(super) fn release(metadata: Json, consumer: &Consumer, deallocate: bool) -> Json {
+    let (Consumer::Pod(PodUid(uid))
+    | Consumer::PodGroup { uid, .. }
+    | Consumer::Other { uid }) = consumer;
+    let consumer = json!({"$patch": "delete", "uid": uid.as_str()});
     let mut status = json!({"reservedFor": [consumer]});
     if deallocate {
         status["allocation"] = Json::Null;

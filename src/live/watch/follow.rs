@@ -11,6 +11,7 @@ use super::list::escaped;
 use crate::live::client::{Answer, Call, Failure, with_sources};
 use crate::live::kinds;
 use crate::live::planted::{self, Bug};
+use crate::wire::Kind;
 
 /// A line longer than this is no event: the server takes objects of 3 MiB at most.
 const LINE_MAX: usize = 64 << 20;
@@ -103,6 +104,11 @@ impl Watch {
                 Ok(identity) => {
                     // A deletion that comes late must not end a namesake.
                     if self.known.get(&identity.key).is_none_or(|uid| *uid == identity.uid) {
+                        // Watches of pods end with a pod's work: that it is done counts for its
+                        // group.
+                        if self.kind == Kind::Pod && kinds::work_is_done(json) {
+                            self.apply(json);
+                        }
                         self.forget(&identity.key);
                     }
                     Some(identity.version)

@@ -22,6 +22,8 @@ pub struct Pace {
     /// The first list of pods waits so long for the Lease: one that began before we led would have
     /// to be made again.
     pub lead_soon: Duration,
+    /// The server is asked so often whether it has come to know of kinds of groups.
+    pub look_again: Duration,
 }
 
 impl Default for Pace {
@@ -36,6 +38,7 @@ impl Default for Pace {
             lifetime: Duration::from_secs(300),
             complain_again: Duration::from_secs(60),
             lead_soon: Duration::from_millis(500),
+            look_again: Duration::from_secs(30),
         }
     }
 }

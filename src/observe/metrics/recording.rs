@@ -94,7 +94,8 @@ impl Recorder {
         let Some((uid, sent)) = self.binds.remove(&write) else { return };
         let Some(record) = engine.cluster().pod(&uid) else { return };
         let name = &record.pod.spec.scheduler_name;
-        let profile = engine.profiles().iter().find(|profile| profile.scheduler_name == *name);
+        let profile =
+            engine.profiles().iter().find(|profile| profile.names().any(|own| own == name));
         let Some(profile) = profile else { return };
         let seconds = sent.elapsed().as_secs_f64();
         let code = match result {
@@ -116,7 +117,8 @@ impl Recorder {
     /// Counts, once a pod, the preferred terms that its score leaves out.
     fn count_unscored(&self, pod: &Pod, engine: &Engine) {
         let (terms, name) = (pod.spec.preferred_pod_terms, &pod.spec.scheduler_name);
-        let ours = || engine.profiles().iter().any(|profile| profile.scheduler_name == *name);
+        let ours =
+            || engine.profiles().iter().flat_map(|profile| profile.names()).any(|own| own == name);
         if terms > 0
             && pod.node_name.is_none()
             && engine.cluster().pod(&pod.uid).is_none()

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use berth_core::types::pod::TolerationOperator;
-use berth_core::types::{Node, Pod, Taint, TaintEffect};
+use berth_core::types::{Node, Pod, PodUid, Taint, TaintEffect};
 
 use super::amounts::{gpus, label, n_gpus};
 use super::paint::{GLUE, Paint, Piece, Style, cut, joined, padded, plain, width, words, wrap};
@@ -22,58 +22,65 @@ pub(super) struct Waiting<'a> {
 }
 
 #[derive(PartialEq, Eq)]
-struct Why {
+pub(super) struct Why {
     wants: String,
     /// The reason in one sentence.
-    reason: String,
+    pub(super) reason: String,
     /// What keeps it from each node.
-    nodes: String,
+    pub(super) nodes: String,
 }
 
-/// A list of groups with the number of their pods.
-pub(super) struct Groups<'a>(Vec<Waiting<'a>>);
+impl Why {
+    pub(super) fn of_text(reason: String) -> Why {
+        Why { wants: String::new(), reason, nodes: String::new() }
+    }
+}
 
-impl Groups<'_> {
+/// What is waited for.
+pub(super) struct Waits<'a>(Vec<Waiting<'a>>);
+
+impl Waits<'_> {
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
-
-    /// Number of pods that wait.
-    pub(super) fn len(&self) -> usize {
-        self.0.iter().map(|group| group.pods.len()).sum()
-    }
 }
 
-/// Returns the pods that wait, most important first.
-pub(super) fn waiting<'a>(view: &View<'a>) -> Groups<'a> {
-    let waits = |pod: &&Pod| pod.node_name.is_none() && !pod.finished();
-    let mut pods: Vec<&Pod> = view.pods.iter().filter(waits).collect();
+pub(super) fn waits(pod: &Pod) -> bool {
+    pod.node_name.is_none() && !pod.finished()
+}
+
+/// Returns the pods that wait and are in no group, most important first.
+pub(super) fn waiting<'a>(view: &View<'a>) -> Waits<'a> {
+    let members: BTreeSet<&PodUid> = view.groups.iter().flat_map(|it| &it.members).collect();
+    let alone = |pod: &&Pod| waits(pod) && !members.contains(&pod.uid);
+    let mut pods: Vec<&Pod> = view.pods.iter().filter(alone).collect();
     pods.sort_by_key(|pod| (Reverse(pod.priority), pod.created, &pod.namespace, &pod.name));
-    let mut groups: Vec<Waiting<'_>> = Vec::new();
+    let mut all: Vec<Waiting<'_>> = Vec::new();
     for pod in pods {
         let why = why(pod, view);
         // Only neighbours are put together, so that the order stays that of the queue.
-        match groups.last_mut() {
+        match all.last_mut() {
             Some(last) if last.why == why => last.pods.push(pod),
-            _ => groups.push(Waiting { pods: vec![pod], why }),
+            _ => all.push(Waiting { pods: vec![pod], why }),
         }
     }
-    Groups(groups)
+    Waits(all)
 }
 
-pub(super) fn lines(groups: &Groups<'_>, paint: Paint) -> Vec<String> {
-    let names: Vec<String> = groups.0.iter().map(group_name).collect();
+pub(super) fn lines(waits: &Waits<'_>, paint: Paint) -> Vec<String> {
+    let names: Vec<String> = waits.0.iter().map(names_of).collect();
     let name_wide = names.iter().map(|name| width(name)).max().unwrap_or(0);
-    let wants_wide = groups.0.iter().map(|group| width(&group.why.wants)).max().unwrap_or(0);
+    let wants_wide = waits.0.iter().map(|waiting| width(&waiting.why.wants)).max().unwrap_or(0);
     let left = 2 + name_wide + 2 + if wants_wide > 0 { wants_wide + 2 } else { 0 };
     let right = WIDTH.saturating_sub(left).max(30);
     let mut lines = vec![paint.show(&Piece::new("Waiting", Style::Bold))];
-    for (name, group) in names.iter().zip(&groups.0) {
+    for (name, waiting) in names.iter().zip(&waits.0) {
         let named = padded(name.clone(), width(name), name_wide + 2);
-        let wants = padded(group.why.wants.clone(), width(&group.why.wants), left - name_wide - 4);
-        let mut text = wrap(words(&group.why.reason, Style::Waits), right);
-        if !group.why.nodes.is_empty() {
-            text.extend(wrap(words(&group.why.nodes, Style::Dim), right));
+        let wants =
+            padded(waiting.why.wants.clone(), width(&waiting.why.wants), left - name_wide - 4);
+        let mut text = wrap(words(&waiting.why.reason, Style::Waits), right);
+        if !waiting.why.nodes.is_empty() {
+            text.extend(wrap(words(&waiting.why.nodes, Style::Dim), right));
         }
         for (at, line) in text.iter().enumerate() {
             let left = if at == 0 { format!("  {named}{wants}") } else { " ".repeat(left) };
@@ -83,21 +90,21 @@ pub(super) fn lines(groups: &Groups<'_>, paint: Paint) -> Vec<String> {
     lines
 }
 
-fn group_name(group: &Waiting<'_>) -> String {
-    let first = group.pods.first().map_or(String::new(), |pod| name(pod));
-    match group.pods.len() - 1 {
+fn names_of(waiting: &Waiting<'_>) -> String {
+    let first = waiting.pods.first().map_or(String::new(), |pod| name(pod));
+    match waiting.pods.len() - 1 {
         0 => cut(&first, NAME_MAX),
         n_more => format!("{} and {n_more} more", cut(&first, NAME_MAX - 12)),
     }
 }
 
-fn why(pod: &Pod, view: &View<'_>) -> Why {
+pub(super) fn why(pod: &Pod, view: &View<'_>) -> Why {
     let (reason, nodes) = reason(pod, view);
     Why { wants: wants(pod), reason, nodes }
 }
 
 /// The GPUs that a pod asks for.
-fn wants(pod: &Pod) -> String {
+pub(super) fn wants(pod: &Pod) -> String {
     let requests = &pod.spec.requests.real;
     let text = match gpus(requests).as_slice() {
         [] => String::new(),

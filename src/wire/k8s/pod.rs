@@ -4,7 +4,7 @@ use super::selector::{LabelSelector, NodeSelector, NodeSelectorTerm};
 use super::volume::{CsiVolume, GceDisk, VolumeId};
 use super::{resource, wire};
 use crate::wire::field::{Field, List, Map};
-use crate::wire::meta::Meta;
+use crate::wire::meta::{Meta, Stamp};
 use crate::wire::quantity::Quantity;
 
 wire! {
@@ -195,12 +195,24 @@ wire! {
         status: Field<String>,
         reason: Field<String>,
         message: Field<String>,
+        last_transition_time: Field<Stamp>,
     }
 
     pub struct ContainerStatus {
         name: Field<String>,
+        state: Field<ContainerState>,
         allocated_resources: Field<Map<Quantity>>,
         resources: Field<ResourceRequirements>,
+    }
+}
+
+wire! {
+    pub struct ContainerState {
+        running: Field<RunningState>,
+    }
+
+    pub struct RunningState {
+        started_at: Field<Stamp>,
     }
 }
 

@@ -49,6 +49,10 @@ pub struct Tally {
 }
 
 impl Tally {
+    fn with(self, other: Tally) -> Tally {
+        Tally { passed: self.passed + other.passed, failed: self.failed + other.failed }
+    }
+
     fn count(&mut self, holds: bool) {
         match holds {
             true => self.passed += 1,
@@ -65,14 +69,25 @@ struct Played {
 }
 
 impl Campaign {
-    /// Plays all rows, those of one setting after each other on one control plane.
+    /// Plays all rows, those of one setting after each other on one control plane. Of CI's share
+    /// those that wait are played beside the others, on one of their own.
     ///
     /// # Errors
     /// What keeps the campaign itself from running: the table, git.
     pub fn run(&self) -> Outcome<Tally> {
         let commit = commit()?;
+        let beside = |row: &&Row| self.count == Count::Share && row.waits;
+        let (waiting, others): (Vec<_>, Vec<_>) = self.rows.iter().copied().partition(beside);
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| self.run_rows(waiting, &commit));
+            let others = self.run_rows(others, &commit);
+            let waiting = waiting.join().expect("a campaign does not panic");
+            Ok(others?.with(waiting?))
+        })
+    }
+
+    fn run_rows(&self, mut rows: Vec<&'static Row>, commit: &str) -> Outcome<Tally> {
         let mut table = self.out.as_deref().map(Table::read).transpose()?;
-        let mut rows = self.rows.clone();
         rows.sort_by_key(|row| row.setting.name);
         let mut tally = Tally::default();
         let mut kept: Option<(&str, Scene)> = None;
@@ -83,7 +98,7 @@ impl Campaign {
                 println!("{} not played: {needs}", row.id);
                 continue;
             }
-            let known = table.as_ref().map(|t| t.known(row.id, self.program.name(), &commit));
+            let known = table.as_ref().map(|t| t.known(row.id, self.program.name(), commit));
             let known = known.unwrap_or_default();
             let wanted = self.wanted(row, &known);
             if wanted == Wanted::default() {
@@ -93,7 +108,7 @@ impl Campaign {
                 continue;
             }
             let scene = kept.take().filter(|(setting, _)| *setting == row.setting.name);
-            let (played, scene) = self.play(row, wanted, &commit, scene.map(|(_, scene)| scene));
+            let (played, scene) = self.play(row, wanted, commit, scene.map(|(_, scene)| scene));
             let holds = self.told(row, &played);
             if let Some(table) = &mut table {
                 table.append(played.batch)?;

@@ -1,4 +1,4 @@
-//! Small nodes and pods.
+//! Small nodes and pods, claims and devices.
 
 use serde_json::{Value, json};
 
@@ -41,6 +41,60 @@ pub fn pod_group(name: &str, min_count: u32) -> Value {
 pub fn member(mut pod: Value, group: &str) -> Value {
     pod["spec"]["schedulingGroup"] = json!({"podGroupName": group});
     pod
+}
+
+/// The driver of all devices, and the name of their class.
+pub const DRIVER: &str = "gpu.example.com";
+
+/// The class that all claims ask for.
+pub fn device_class() -> Value {
+    json!({
+        "apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": DRIVER},
+        "spec": {"selectors": [{"cel": {"expression": format!("device.driver == '{DRIVER}'")}}]},
+    })
+}
+
+/// A slice of the pool that belongs to a node and has its name. `pool` sets generation and
+/// resourceSliceCount, which are 1 otherwise.
+pub fn device_slice(name: &str, node: &str, devices: &[&str], pool: &Value) -> Value {
+    let devices: Vec<Value> = devices.iter().map(|name| json!({"name": name})).collect();
+    let or_one = |field: &str| if pool[field].is_null() { json!(1) } else { pool[field].clone() };
+    json!({
+        "apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": name},
+        "spec": {
+            "driver": DRIVER, "nodeName": node, "devices": devices,
+            "pool": {
+                "name": node, "generation": or_one("generation"),
+                "resourceSliceCount": or_one("resourceSliceCount"),
+            },
+        },
+    })
+}
+
+/// A claim in `default` for one device.
+pub fn claim(name: &str) -> Value {
+    let request = json!({"name": "gpu", "exactly": {"deviceClassName": DRIVER}});
+    json!({
+        "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim",
+        "metadata": {"namespace": "default", "name": name},
+        "spec": {"devices": {"requests": [request]}},
+    })
+}
+
+/// A pod in `default` that uses these claims, and asks for nothing else.
+pub fn claiming(name: &str, claims: &[&str]) -> Value {
+    let entry = |claim: &&str| json!({"name": claim, "resourceClaimName": claim});
+    let used = |claim: &&str| json!({"name": claim});
+    json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": "default", "name": name},
+        "spec": {
+            "resourceClaims": claims.iter().map(entry).collect::<Vec<_>>(),
+            "containers": [{
+                "name": "main", "image": "registry.example/work:1",
+                "resources": {"claims": claims.iter().map(used).collect::<Vec<_>>()},
+            }],
+        },
+    })
 }
 
 /// Returns the condition PodScheduled; null if there is none.

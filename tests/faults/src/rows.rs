@@ -26,6 +26,7 @@
 
 mod binds;
 mod calm;
+mod claims;
 mod credentials;
 mod disorder;
 mod election;
@@ -36,7 +37,9 @@ mod leaders;
 mod lists;
 mod load;
 mod nodes;
+mod orphans;
 mod pods;
+mod pools;
 mod rival;
 mod server;
 mod silent;
@@ -64,9 +67,15 @@ pub const ROWS: &[&Row] = &[
     &credentials::TOKEN,
     &credentials::FORBIDDEN,
     &binds::ANSWER_LOST,
+    &claims::ANSWER_LOST,
     &binds::REQUEST_LOST,
     &binds::BOUND_ELSEWHERE,
     &gangs::MEMBER_REFUSED,
+    &claims::CONFLICT,
+    &orphans::KILLED,
+    &claims::TAKEN_AWAY,
+    &pools::CHANGED,
+    &rival::SHARED_CLAIM,
     &nodes::GONE,
     &nodes::CHANGED,
     &nodes::RECREATED,
@@ -92,6 +101,8 @@ pub struct Row {
     pub must: &'static str,
     /// Whether a repeat takes more than 15 s. CI plays it once.
     pub slow: bool,
+    /// Whether it does hardly anything but wait. In CI such rows are played beside the others.
+    pub waits: bool,
     /// What Berth does not have yet. None: it is played with Berth too.
     pub needs: Option<&'static str>,
     pub setting: Setting,
@@ -109,6 +120,7 @@ impl Row {
         title: "",
         must: "",
         slow: false,
+        waits: false,
         needs: None,
         setting: Setting::PLAIN,
         prepare: |scene| {

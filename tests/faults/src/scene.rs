@@ -4,6 +4,7 @@
 //! thrown away.
 
 mod asking;
+mod devices;
 mod evidence;
 mod lease;
 mod quiet;
@@ -24,13 +25,18 @@ use crate::proxy::Proxy;
 use crate::scheduler::{Launch, Program, Scheduler};
 use crate::stage::{REPLICAS, Setting};
 
+use devices::SLICES;
+
 pub use asking::check;
+pub use devices::{CLAIMS, allocated};
 pub use lease::holder;
 
 /// See the module. Fields end in this order.
 pub struct Scene {
     /// Those that run, in the order of their start. Rows kill, stop and replace them.
     pub schedulers: Vec<Scheduler>,
+    /// One that is not tried, for as long as the row.
+    pub beside: Option<Scheduler>,
     pub proxy: Proxy,
     /// A client that is admin and goes past the proxy.
     pub api: ApiClient,
@@ -72,6 +78,7 @@ impl Scene {
         })?;
         Ok(Scene {
             schedulers: Vec::new(),
+            beside: None,
             proxy,
             api: stand.client(),
             auditor,
@@ -97,8 +104,11 @@ impl Scene {
         fs::create_dir_all(folder).map_err(Failed::io("making the folder of the row"))?;
         self.folder = folder.to_path_buf();
         self.schedulers.clear();
+        self.beside = None;
         self.clean()?;
         self.delete_all("/api/v1/nodes")?;
+        self.delete_all(SLICES)?;
+        self.delete_all("/apis/resource.k8s.io/v1/deviceclasses")?;
         self.new_proxy()
     }
 
@@ -235,10 +245,15 @@ impl Scene {
     /// [`Failed::TimedOut`].
     pub(crate) fn clean(&self) -> Outcome {
         self.delete_all("/api/v1/namespaces/default/pods")?;
+        self.delete_all(CLAIMS)?;
         self.delete_all("/apis/scheduling.k8s.io/v1beta1/namespaces/default/podgroups")
     }
 
-    fn delete_all(&self, collection: &str) -> Outcome {
+    /// Deletes all objects of a collection, and waits until they are gone.
+    ///
+    /// # Errors
+    /// [`Failed::TimedOut`].
+    pub fn delete_all(&self, collection: &str) -> Outcome {
         let gone = || {
             let objects = self.api.list(collection).ok()?;
             if objects.is_empty() {

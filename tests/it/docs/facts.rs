@@ -109,7 +109,7 @@ fn the_table_of_rights_is_that_of_the_manifests() {
 #[test]
 fn links_lead_somewhere() {
     let mut dead = Vec::new();
-    for guide in GUIDES.into_iter().chain(["README.md"]) {
+    for guide in GUIDES.into_iter().chain(["README.md", "docs/gangs.md"]) {
         let path = root().join(guide);
         let text = read(&path);
         for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {

@@ -31,8 +31,9 @@ const EXTRA: [(&str, &str); 3] = [
 ];
 
 /// The roles that are bound, as scope and role, with the reason.
-const BOUND: [(&str, &str); 3] = [
+const BOUND: [(&str, &str); 4] = [
     ("ClusterRoleBinding to ClusterRole berth", "what it schedules is everywhere"),
+    ("ClusterRoleBinding to ClusterRole berth-groups-native", "so are groups"),
     ("RoleBinding in berth-system to Role berth-leader-election", "its Lease"),
     (
         "RoleBinding in kube-system to Role extension-apiserver-authentication-reader",
@@ -76,8 +77,12 @@ fn kube_schedulers() -> BTreeSet<Right> {
 
 /// The rights of all roles in the manifests.
 pub(crate) fn granted() -> BTreeSet<Right> {
-    let objects = objects(&second());
-    let roles = [of_kind(&objects, "ClusterRole"), of_kind(&objects, "Role")].concat();
+    granted_by(&objects(&second()))
+}
+
+/// The rights of all roles among these objects.
+fn granted_by(objects: &[Value]) -> BTreeSet<Right> {
+    let roles = [of_kind(objects, "ClusterRole"), of_kind(objects, "Role")].concat();
     let rules = roles.iter().flat_map(|role| role["rules"].as_array().expect("rules"));
     let rights = rules.flat_map(|rule| {
         let known = ["apiGroups", "resources", "resourceNames", "verbs"];
@@ -141,12 +146,41 @@ fn only_known_roles_are_bound_and_only_to_berth() {
 
 #[test]
 fn every_rule_says_why() {
-    let text = read(&second().join("rbac.yaml"));
-    let lines: Vec<&str> = text.lines().map(str::trim).collect();
-    let rules: Vec<usize> =
-        (1..lines.len()).filter(|at| lines[*at].starts_with("- apiGroups:")).collect();
-    assert!(rules.len() > 10, "rules are found");
-    let silent: Vec<usize> =
-        rules.into_iter().filter(|at| !lines[at - 1].starts_with("# ")).map(|at| at + 1).collect();
-    assert!(silent.is_empty(), "rbac.yaml, lines {silent:?}: no comment above the rule");
+    let (mut n_rules, mut silent) = (0, Vec::new());
+    for file in ["second/rbac", "second/groups-native", "groups/coscheduling", "groups/volcano"] {
+        let text = read(&root().join(format!("manifests/{file}.yaml")));
+        let lines: Vec<&str> = text.lines().map(str::trim).collect();
+        for at in (1..lines.len()).filter(|at| lines[*at].starts_with("- apiGroups:")) {
+            n_rules += 1;
+            if !lines[at - 1].starts_with("# ") {
+                silent.push(format!("{file}, line {}", at + 1));
+            }
+        }
+    }
+    assert!(n_rules > 15, "rules are found: {n_rules}");
+    assert!(silent.is_empty(), "no comment above the rule: {silent:?}");
+}
+
+/// What a dialect needs is in its own role, and that role has nothing else.
+#[test]
+fn each_dialect_has_a_role_of_its_own() {
+    let others = objects(&root().join("manifests/groups"));
+    let all = [objects(&second()), others].concat();
+    for def in berth::wire::dialect::ALL {
+        let needs: BTreeSet<Right> = berth::live::preflight::needs::of_dialect(def, None)
+            .into_iter()
+            .map(|need| {
+                let name = need.name.unwrap_or_default();
+                right(&need.group, &need.resource, &name, need.verb)
+            })
+            .collect();
+        let name = format!("berth-groups-{}", def.dialect.name);
+        let mut own = all.clone();
+        own.retain(|object| object["kind"] == "ClusterRole" && object["metadata"]["name"] == *name);
+        assert_eq!(granted_by(&own), needs, "{name}");
+        let bound = |object: &&Value| {
+            object["kind"] == "ClusterRoleBinding" && object["roleRef"]["name"] == *name
+        };
+        assert_eq!(all.iter().any(|object| bound(&object)), !needs.is_empty(), "{name}");
+    }
 }

@@ -7,7 +7,7 @@ use crate::snapshot::{Cluster, Place};
 use crate::types::group::{
     GroupHint, GroupKey, GroupKind, PodGroup, Quorum, SubGroup, SubGroupMembers,
 };
-use crate::types::{Pod, PodUid, Text};
+use crate::types::{Phase, Pod, PodUid, Text};
 
 use super::membership::DEPTH_MAX;
 
@@ -25,12 +25,14 @@ pub struct Unit {
     pub min_parts: Option<u32>,
 }
 
-/// A live member: not ended, not on its way out.
+/// A member that lives: not ended, not on its way out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
     pub uid: PodUid,
     /// It has a node, or a plan gives it one.
     pub placed: bool,
+    /// Its work is done. Only in [`Cluster::group_as_it_is`].
+    pub done: bool,
     /// Units that it counts for, outermost first.
     pub units: Vec<usize>,
 }
@@ -119,20 +121,33 @@ impl GroupView {
     /// Returns the first thing that so many members leave open, outermost first.
     pub fn lacks(&self, numbers: &[u32]) -> Option<Lack> {
         let enough = self.enough(numbers);
+        if enough.first().copied().unwrap_or(true) {
+            // A part may lack what it likes if others do.
+            return None;
+        }
         let at = (0..self.units.len()).find(|at| !enough[*at])?;
+        Some(self.lack_of(at, numbers))
+    }
+
+    /// Returns what so many members leave open of a unit that has not enough.
+    pub fn lack_of(&self, at: usize, numbers: &[u32]) -> Lack {
+        let enough = self.enough(numbers);
         let unit = &self.units[at];
         if numbers[at] < unit.min_member {
             let (have, want) = (numbers[at], unit.min_member);
-            return Some(Lack::Members { have, want, of: unit.name.clone() });
+            return Lack::Members { have, want, of: unit.name.clone() };
         }
         let parts = || (0..self.units.len()).filter(|part| self.units[*part].parent == Some(at));
-        if let Some(want) = unit.min_parts {
-            let have = parts().filter(|part| enough[*part]).count() as u32;
-            return Some(Lack::Groups { have, want, of: unit.name.clone() });
+        let have = parts().filter(|part| enough[*part]).count() as u32;
+        match (unit.min_parts, parts().find(|part| !enough[*part])) {
+            (None, Some(part)) => {
+                let (have, want) = (numbers[part], self.units[part].min_member);
+                Lack::Members { have, want, of: self.units[part].name.clone() }
+            }
+            (want, _) => {
+                Lack::Groups { have, want: want.unwrap_or(have), of: unit.name.clone() }
+            }
         }
-        let part = parts().find(|part| !enough[*part])?;
-        let (have, want) = (numbers[part], self.units[part].min_member);
-        Some(Lack::Members { have, want, of: self.units[part].name.clone() })
     }
 }
 
@@ -244,7 +259,10 @@ impl<'r> Reading<'r> {
             }
             return children.iter().try_for_each(|child| self.group(child, Some(at), depth + 1));
         }
-        self.enough_known(key, min_member)?;
+        if parent.is_none() {
+            // Of parts some may do.
+            self.enough_known(key, min_member)?;
+        }
         self.pods(key, at, &object.sub_groups)
     }
 
@@ -297,10 +315,14 @@ impl<'r> Reading<'r> {
     fn pods(&mut self, key: &GroupKey, at: usize, sub_groups: &[SubGroup]) -> Result<(), Lack> {
         let mut parts = Parts::of(self, at, sub_groups);
         let cluster = self.cluster;
-        for uid in cluster.groups.members(key) {
-            let Some(record) = cluster.pod(uid) else { continue };
-            let pod = &record.pod;
-            if pod.finished() || pod.terminating || !belongs(cluster, pod, key) {
+        let live = cluster.groups.members(key).filter_map(|uid| cluster.pod(uid));
+        let live = live.map(|record| (&record.pod, record.place != Place::Nowhere));
+        let retired = cluster.groups.retired(key).map(|pod| (pod, false));
+        let complete = self.complete;
+        for (pod, placed) in live.chain(retired.filter(|_| !complete)) {
+            let done = pod.phase == Phase::Succeeded;
+            let gone = pod.finished() && (self.complete || !done);
+            if gone || pod.terminating || !belongs(cluster, pod, key) {
                 continue;
             }
             let hint = cluster.groups.first_hint(pod);
@@ -310,8 +332,7 @@ impl<'r> Reading<'r> {
             let role = hint.and_then(|hint| hint.role.as_ref());
             let mut units = self.path(at);
             units.extend(parts.units_of(self, pod, role));
-            let placed = record.place != Place::Nowhere;
-            self.members.push((pod, Member { uid: uid.clone(), placed, units }));
+            self.members.push((pod, Member { uid: pod.uid.clone(), placed, done, units }));
         }
         Ok(())
     }

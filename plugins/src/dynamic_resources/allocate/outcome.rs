@@ -7,7 +7,7 @@ use berth_core::types::claim::{DeviceDemand, DeviceId, DeviceRequest, DeviceResu
 use berth_core::types::{ResourceSlice, Text};
 
 use super::amounts::written;
-use super::problem::{NoValue, Problem};
+use super::problem::{Ask, Candidate, NoValue, Problem};
 use super::state::Pick;
 use super::{Found, Refused};
 
@@ -70,6 +70,43 @@ fn result(
 
 fn id(slice: &ResourceSlice, device: &Text) -> DeviceId {
     DeviceId { driver: slice.driver.clone(), pool: slice.pool.clone(), device: device.clone() }
+}
+
+/// Returns the results as picks; `None` if the problem isn't the one that they solve.
+pub(super) fn picks(
+    devices: &Devices,
+    problem: &Problem,
+    claims: &[Arc<DeviceDemand>],
+    found: &Found,
+) -> Option<Vec<Pick>> {
+    let results = found.claims.iter().enumerate();
+    let results = results.flat_map(|(at, of)| of.iter().map(move |result| (at, result)));
+    results.map(|(at, result)| pick(devices, problem, &claims[at], at as u32, result)).collect()
+}
+
+fn pick(
+    devices: &Devices,
+    problem: &Problem,
+    demand: &DeviceDemand,
+    claim: u32,
+    result: &DeviceResult,
+) -> Option<Pick> {
+    let named = |ask: &Ask| {
+        let request = &demand.requests[ask.request as usize];
+        request.alternatives[ask.alternative as usize].name == result.request
+    };
+    let ask = problem.asks.iter().position(|ask| ask.claim == claim && named(ask))? as u32;
+    let meant = |candidate: &Candidate| {
+        let at = &problem.devices[candidate.device as usize];
+        devices.slice(at.slice).is_some_and(|slice| {
+            let device = slice.devices.get(at.at as usize);
+            slice.driver == result.id.driver
+                && slice.pool == result.id.pool
+                && device.is_some_and(|device| device.name == result.id.device)
+        })
+    };
+    let at = problem.profile(ask).candidates.iter().position(meant)? as u32;
+    Some(Pick { ask, at })
 }
 
 /// Says why there is no solution.

@@ -83,6 +83,11 @@ pub(super) struct Device {
     /// What it draws is charged already.
     pub(super) charged: bool,
     pub(super) binding: bool,
+    /// Devices of one number can be used on the same nodes; 0: on this one only. Told only where
+    /// solutions are told apart.
+    pub(super) reach: u32,
+    /// It is like no other, as far as is known.
+    pub(super) odd: bool,
     pub(super) draws: Range<u32>,
     pub(super) room: Range<u32>,
 }

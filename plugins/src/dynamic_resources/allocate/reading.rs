@@ -21,14 +21,17 @@ use super::problem::{Ask, Need, Problem, Profile, Rule};
 use super::state::State;
 use super::values::Column;
 
-/// Reads what `claims` could have on `node`. With `best` also what tells solutions apart.
+/// Reads what `claims` could have on `node`. With `best` also what makes one solution better than
+/// another; with `others` also what makes a difference to what these could have there or, by what
+/// the claims have, elsewhere.
 ///
 /// # Errors
 /// Why the question can't be answered.
-pub(super) fn read(
-    devices: &Devices,
+pub(super) fn read<'a>(
+    devices: &'a Devices,
     node: &Node,
-    claims: &[Arc<DeviceDemand>],
+    claims: &'a [Arc<DeviceDemand>],
+    others: Option<&'a [Arc<DeviceDemand>]>,
     best: bool,
 ) -> Result<Problem, Text> {
     limits::check(claims, devices)?;
@@ -44,12 +47,14 @@ pub(super) fn read(
         pools.sort_by_key(|pool| pool.devices.iter().any(binds));
     }
     let mut reading = Reading::new(devices, claims);
+    reading.tell_apart(others);
     reading.refuse_all_of_unknown(&pools)?;
     for pool in pools.iter().enumerate() {
         reading.read_pool(pool)?;
     }
     reading.count()?;
     reading.read_rules(claims);
+    reading.read_columns(others.unwrap_or_default());
     if best {
         let Reading { problem, found, counters, .. } = &mut reading;
         problem.choice = Choice::read(problem, devices, &pools, found, counters);
@@ -60,12 +65,21 @@ pub(super) fn read(
     Ok(problem)
 }
 
+/// Index of the pool, where a device can be used, and whether its claim can be used here only.
+type Reach<'a> = (usize, &'a Placement, bool);
+
 struct Reading<'a> {
     devices: &'a Devices,
     problem: Problem,
     counters: Reader<'a>,
-    /// By profile.
+    /// By profile. Those of the claims come first.
     requests: Vec<&'a DeviceRequest>,
+    /// How many of them the claims have.
+    n_own: usize,
+    /// Attributes of the columns.
+    attributes: Vec<&'a Text>,
+    /// Pool, placement and being bound to the node, by reach less one; none: nobody wants to know.
+    reaches: Option<Vec<Reach<'a>>>,
     /// Of all profiles, one after the other.
     selectors: Vec<&'a Text>,
     /// By profile: where its selectors are.
@@ -84,6 +98,9 @@ impl<'a> Reading<'a> {
             problem: Problem { n_claims: claims.len(), ..Problem::default() },
             counters: Reader::default(),
             requests: Vec::new(),
+            n_own: 0,
+            attributes: Vec::new(),
+            reaches: None,
             selectors: Vec::new(),
             ranges: Vec::new(),
             answers: Vec::new(),
@@ -95,7 +112,18 @@ impl<'a> Reading<'a> {
                 reading.add_need(claim as u32, at as u32, &request.alternatives);
             }
         }
+        reading.n_own = reading.requests.len();
         reading
+    }
+
+    /// Has the devices looked at with the eyes of others, too.
+    fn tell_apart(&mut self, others: Option<&'a [Arc<DeviceDemand>]>) {
+        let Some(others) = others else { return };
+        self.reaches = Some(Vec::new());
+        let requests = others.iter().flat_map(|demand| &demand.requests);
+        for request in requests.flat_map(|request| &request.alternatives) {
+            self.profile_of(request);
+        }
     }
 
     fn add_need(&mut self, claim: u32, request: u32, alternatives: &'a [DeviceRequest]) {
@@ -139,7 +167,8 @@ impl<'a> Reading<'a> {
     /// What is all of a pool that isn't known whole can't be said.
     fn refuse_all_of_unknown(&self, pools: &[NodePool<'a>]) -> Result<(), Text> {
         let wants_all = |request: &&&DeviceRequest| request.mode == AllocationMode::All;
-        let Some(request) = self.requests.iter().find(wants_all) else { return Ok(()) };
+        let own = &self.requests[..self.n_own];
+        let Some(request) = own.iter().find(wants_all) else { return Ok(()) };
         let of = format!("request {}: asks for all devices, but", request.name);
         for pool in pools {
             let of = format!("{of} resource pool {}/{} is currently", pool.driver, pool.name);
@@ -186,19 +215,11 @@ impl<'a> Reading<'a> {
         Ok(())
     }
 
-    fn read_rules(&mut self, claims: &[Arc<DeviceDemand>]) {
-        let Problem { asks, rules, columns, .. } = &mut self.problem;
-        let mut attributes: Vec<&Text> = Vec::new();
+    fn read_rules(&mut self, claims: &'a [Arc<DeviceDemand>]) {
         for (claim, demand) in claims.iter().enumerate() {
             for constraint in &demand.constraints {
-                let attribute = &constraint.attribute;
-                let known = attributes.iter().position(|known| *known == attribute);
-                let column = known.unwrap_or_else(|| {
-                    let of = |d: &NodeDevice<'a>| d.device.attribute(&d.slice.driver, attribute);
-                    columns.push(Column::new(self.found.iter().map(of)));
-                    attributes.push(attribute);
-                    columns.len() - 1
-                });
+                let column = self.column(&constraint.attribute);
+                let Problem { asks, rules, .. } = &mut self.problem;
                 let covered = asks.iter_mut().filter(|ask| ask.claim as usize == claim);
                 for ask in covered {
                     let request = &demand.requests[ask.request as usize];
@@ -211,6 +232,23 @@ impl<'a> Reading<'a> {
                 rules.push(Rule { claim: claim as u32, column: column as u32, distinct });
             }
         }
+    }
+
+    /// Reads the attributes that constraints of others name.
+    fn read_columns(&mut self, others: &'a [Arc<DeviceDemand>]) {
+        for constraint in others.iter().flat_map(|demand| &demand.constraints) {
+            self.column(&constraint.attribute);
+        }
+    }
+
+    fn column(&mut self, attribute: &'a Text) -> usize {
+        if let Some(known) = self.attributes.iter().position(|known| *known == attribute) {
+            return known;
+        }
+        let of = |d: &NodeDevice<'a>| d.device.attribute(&d.slice.driver, attribute);
+        self.problem.columns.push(Column::new(self.found.iter().map(of)));
+        self.attributes.push(attribute);
+        self.attributes.len() - 1
     }
 }
 

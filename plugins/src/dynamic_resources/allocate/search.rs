@@ -5,6 +5,7 @@
 //! names of interchangeable devices are looked at once ([`Symmetry`]), and states that can't lead
 //! to a solution by their numbers alone are given up at once ([`Bound`]).
 
+mod apart;
 mod improving;
 
 use std::collections::BTreeSet;
@@ -17,6 +18,7 @@ use super::limits::DEVICES_A_CLAIM;
 use super::problem::Problem;
 use super::state::{Pick, State};
 use super::symmetry::{Place, Symmetry};
+use apart::Told;
 use improving::Best;
 
 /// Failures after which the plain search is given up.
@@ -43,6 +45,8 @@ pub(super) struct Dive {
     pub(super) failures_plain: u32,
     hard: Option<Box<Hard>>,
     best: Option<Best>,
+    /// Solutions that don't count again; none: the first is what is asked for.
+    told: Option<Told>,
     steps: u64,
 }
 
@@ -61,7 +65,7 @@ struct Frame {
 struct Hard {
     symmetry: Symmetry,
     bound: Bound,
-    /// States that lead to no solution.
+    /// States that lead to no solution, or to none that was not told.
     failed: BTreeSet<Box<[u32]>>,
     words: usize,
 }
@@ -91,6 +95,7 @@ impl Dive {
             failures_plain: FAILURES_PLAIN,
             hard: None,
             best: None,
+            told: None,
             steps: 0,
         }
     }
@@ -138,7 +143,9 @@ impl Dive {
         {
             self.place = Place { rank: self.place.rank + 1, ask: None, picked: 0 };
         }
-        let Some(need) = self.order.get(self.place.rank).copied() else { return Some(true) };
+        let Some(need) = self.order.get(self.place.rank).copied() else {
+            return self.note_told().then_some(true);
+        };
         let key = self.key();
         if key.as_ref().is_some_and(|key| self.known_failed(key)) {
             return None;

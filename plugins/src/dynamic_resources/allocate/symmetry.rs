@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use super::counters::Counters;
 use super::problem::{Problem, Rule};
-use super::state::State;
+use super::state::{Pick, State};
 
 /// Where a search stands.
 #[derive(Clone, Copy, Debug, Default)]
@@ -134,19 +134,24 @@ impl Symmetry {
     /// matter for what is still open is left out.
     pub(super) fn key(&mut self, problem: &Problem, state: &State, place: Place) -> Box<[u32]> {
         let mut marks: Vec<(u32, [u32; 4])> = Vec::with_capacity(state.picks.len() + 4);
-        for pick in &state.picks {
+        for (nth, pick) in state.picks.iter().enumerate() {
             let claim = problem.asks[pick.ask as usize].claim;
             let device = problem.candidate(pick.ask, pick.at).device;
             let at = device as usize;
             let mut mark = |what: u32, of: u32| {
                 marks.push((self.component[at], [self.twin[at], what, of, 0]));
             };
+            if problem.devices[at].reach > 0 {
+                // It says on which nodes the claim can be used.
+                mark(5, claim);
+            }
             let open = self.closed_at[claim as usize] > place.rank;
             if problem.devices[at].shared {
                 if Some(pick.ask) == place.ask {
                     mark(0, 0);
                 }
-                if state.uses[at] > 0 {
+                let same = |p: &Pick| problem.candidate(p.ask, p.at).device == device;
+                if state.uses[at] > 0 && !state.picks[..nth].iter().any(same) {
                     let room = state.rooms[problem.room_of(device)].into();
                     let fresh = self.rooms.len() as u32;
                     mark(1, *self.rooms.entry(room).or_insert(fresh));
@@ -253,8 +258,10 @@ fn signatures(problem: &Problem) -> Vec<u32> {
         .enumerate()
         .map(|(at, device)| {
             let flags = [device.shared, device.taken, device.charged].map(i128::from);
+            let own = if device.odd { at as i128 } else { -1 };
+            let flags = flags.into_iter().chain([device.reach.into(), own]);
             let rooms = &problem.rooms[problem.room_of(at as u32)];
-            flags.into_iter().chain(rooms.iter().copied()).collect()
+            flags.chain(rooms.iter().copied()).collect()
         })
         .collect();
     for (at, profile) in problem.profiles.iter().enumerate() {

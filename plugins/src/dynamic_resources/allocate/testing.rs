@@ -11,7 +11,7 @@ use berth_core::types::{
 };
 
 pub(super) use super::builders::*;
-use super::{Found, Options, Refused, Search};
+use super::{Found, Options, Refused, Search, Solutions};
 
 pub(super) const NODE: &str = "n1";
 pub(super) const DRIVER: &str = "d.example.com";
@@ -134,6 +134,58 @@ impl World {
             dive.failures_plain = failures;
         }
         search.run(&self.cluster, &mut Work::unlimited()).unwrap().map(|found| show(&found))
+    }
+
+    /// The first solution, then all others that differ in what matters to the claims and to what
+    /// `others` want.
+    pub(super) fn solutions(
+        &mut self,
+        claims: &[Arc<DeviceDemand>],
+        others: &[Arc<DeviceDemand>],
+        first_fit: bool,
+    ) -> Vec<Found> {
+        self.declare(others);
+        let mut search = self.search(claims, first_fit);
+        let options = search.options;
+        let Some(Ok(first)) = search.run(&self.cluster, &mut Work::unlimited()) else {
+            return Vec::new();
+        };
+        let place = (&self.cluster, self.node);
+        let mut rest = Solutions::besides(&first, place, claims, others, options).unwrap();
+        let mut all = vec![first.clone()];
+        while let Some(found) = rest.find_next().unwrap() {
+            all.push(found);
+        }
+        all
+    }
+
+    /// Another claim has what was found, each claim's share of it.
+    pub(super) fn hold_found(&mut self, found: &Found) -> Vec<ResourceClaim> {
+        let claims = found.claims.iter().map(|results| {
+            self.held += 1;
+            let uid = Text::from(format!("held-{}", self.held));
+            let mut results = results.clone();
+            super::written::name_shares(&mut results, &uid);
+            let allocation = Allocation { results, ..Allocation::default() };
+            ResourceClaim {
+                key: ClaimKey { namespace: "default".into(), name: uid.clone() },
+                uid,
+                allocation: Some(Arc::new(allocation)),
+                owner_pod: Some(PodUid("other".into())),
+                ..ResourceClaim::default()
+            }
+        });
+        let claims: Vec<ResourceClaim> = claims.collect();
+        for claim in &claims {
+            self.event(DeviceEvent::ClaimApplied(Box::new(claim.clone())));
+        }
+        claims
+    }
+
+    pub(super) fn let_go(&mut self, claims: Vec<ResourceClaim>) {
+        for ResourceClaim { key, uid, .. } in claims {
+            self.event(DeviceEvent::ClaimDeleted { key, uid });
+        }
     }
 
     /// The best devices for the claims, as `request=device` one after the other.

@@ -1,8 +1,11 @@
 //! Tests of the allocator as a whole, on worlds of one node.
 
+mod apart;
 mod choice;
+mod exhaustive;
 mod hard;
 mod limits;
+mod random;
 mod rules;
 mod sharing;
 mod written;

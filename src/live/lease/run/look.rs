@@ -22,7 +22,7 @@ const ANSWER: Duration = Duration::from_secs(10);
 const LINE_MAX: usize = 4 << 20;
 
 /// Watches for ever.
-pub(super) async fn look(api: Api, rules: Rules, tell: Sender<String>) -> Infallible {
+pub(in crate::live) async fn look(api: Api, rules: Rules, tell: Sender<String>) -> Infallible {
     loop {
         let begun = Instant::now();
         if let Err(problem) = follow(&api, &rules, &tell).await {

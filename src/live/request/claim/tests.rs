@@ -6,7 +6,7 @@ use berth_core::engine::{WriteResult, Written};
 use berth_core::framework::plan::NameOf;
 use berth_core::framework::{ClaimWrite, Op};
 use berth_core::snapshot::{ClusterEvent, DeviceEvent};
-use berth_core::types::claim::{Allocation, ClaimRef, ResourceClaim};
+use berth_core::types::claim::{Allocation, ClaimRef, Consumer, ResourceClaim};
 use berth_core::types::{ClaimKey, PodRef, PodUid, Span, Timestamp, Value};
 use http::{HeaderMap, StatusCode};
 use k8s_openapi::api::resource::v1 as api;
@@ -14,11 +14,16 @@ use k8s_openapi::jiff;
 use serde_json::{Value as Json, json};
 
 use crate::live::client::Answer;
+use crate::live::dialects::Dialects;
 use crate::live::outcome::{self, Next};
 use crate::live::request::{About, call};
 
 fn pod() -> PodRef {
     PodRef { namespace: "ns".into(), name: "a".into(), uid: PodUid("u-1".into()) }
+}
+
+fn allocate(allocation: Option<Arc<Allocation>>) -> ClaimWrite {
+    ClaimWrite::Allocate { allocation, pod: pod(), consumer: Consumer::Pod(pod().uid) }
 }
 
 fn op(resource_version: u64, write: ClaimWrite) -> Op {
@@ -29,7 +34,8 @@ fn op(resource_version: u64, write: ClaimWrite) -> Op {
 /// Returns request line, content type and body.
 fn sent(op: &Op) -> (String, &'static str, Json) {
     let now = jiff::Timestamp::from_second(1_767_225_600).unwrap();
-    let call = call(op, Span::from_secs(5), About::default(), now).unwrap();
+    let dialects = Dialects::new(Vec::new(), None);
+    let call = call(op, Span::from_secs(5), About::default(), now, &dialects).unwrap();
     let line = format!("{} {}", call.method, call.path);
     match call.body {
         Some((content, body)) => (line, content, serde_json::from_slice(&body).unwrap()),
@@ -100,8 +106,7 @@ fn an_allocation_is_written_with_every_field_that_is_read() {
     assert_eq!(serde_json::to_value(typed).unwrap(), status());
     let known = read(&claim(&status()));
     assert_eq!(known.problem, None);
-    let write = ClaimWrite::Allocate { allocation: known.allocation.clone(), pod: pod() };
-    let (line, content, body) = sent(&op(7, write));
+    let (line, content, body) = sent(&op(7, allocate(known.allocation.clone())));
     let path = "/apis/resource.k8s.io/v1/namespaces/ns/resourceclaims/c/status?timeout=5000ms";
     assert_eq!(line, format!("PATCH {path}"));
     assert_eq!(content, "application/strategic-merge-patch+json");
@@ -112,7 +117,7 @@ fn an_allocation_is_written_with_every_field_that_is_read() {
 
 #[test]
 fn a_fresh_allocation_is_dated_and_none_leaves_what_is_there() {
-    let write = |allocation| op(7, ClaimWrite::Allocate { allocation, pod: pod() });
+    let write = |allocation| op(7, allocate(allocation));
     let (_, _, body) = sent(&write(Some(Arc::new(Allocation::default()))));
     let allocation = json!({"allocationTimestamp": "2026-01-01T00:00:00Z", "devices": {}});
     assert_eq!(body["status"]["allocation"], allocation);
@@ -139,7 +144,8 @@ fn a_claim_is_protected_by_its_whole_list_of_finalizers() {
 
 #[test]
 fn a_release_takes_out_the_pod_and_the_allocation_only_if_it_says_so() {
-    let release = |deallocate| op(0, ClaimWrite::Release { pod: pod().uid, deallocate });
+    let consumer = || Consumer::Pod(pod().uid);
+    let release = |deallocate| op(0, ClaimWrite::Release { consumer: consumer(), deallocate });
     let (_, content, body) = sent(&release(false));
     assert_eq!(content, "application/strategic-merge-patch+json");
     let gone = json!([{"$patch": "delete", "uid": "u-1"}]);
@@ -147,6 +153,27 @@ fn a_release_takes_out_the_pod_and_the_allocation_only_if_it_says_so() {
     assert_eq!(body, json!({"metadata": metadata, "status": {"reservedFor": gone}}));
     let (_, _, body) = sent(&release(true));
     assert_eq!(body["status"], json!({"allocation": null, "reservedFor": gone}));
+}
+
+#[test]
+fn a_claim_of_a_group_is_reserved_once_and_for_the_group() {
+    let group = Consumer::PodGroup { uid: "g-1".into(), name: "g".into() };
+    let write = |consumer| ClaimWrite::Allocate { allocation: None, pod: pod(), consumer };
+    let (_, _, body) = sent(&op(7, write(group.clone())));
+    let entry = json!({
+        "apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "g", "uid": "g-1",
+    });
+    assert_eq!(body["status"], json!({"reservedFor": [entry]}));
+    assert_eq!(read(&claim(&body["status"])).reserved_for, [group.clone()]);
+    let release = ClaimWrite::Release { consumer: group, deallocate: false };
+    let (_, _, body) = sent(&op(7, release));
+    let gone = json!([{"$patch": "delete", "uid": "g-1"}]);
+    assert_eq!(body["status"], json!({"reservedFor": gone}));
+    // Whoever else it is has no entry that could be told.
+    let other = op(7, write(Consumer::Other { uid: "x".into() }));
+    let now = jiff::Timestamp::UNIX_EPOCH;
+    let dialects = Dialects::new(Vec::new(), None);
+    assert!(call(&other, Span::from_secs(5), About::default(), now, &dialects).is_err());
 }
 
 #[test]

@@ -63,6 +63,11 @@ impl Asked {
         self.method == "POST" && self.resource == "pods" && self.subresource == "binding"
     }
 
+    /// Tells whether it writes what is allocated to a claim, and who has it.
+    pub fn is_claim_status(&self) -> bool {
+        self.is_write() && self.resource == "resourceclaims" && self.subresource == "status"
+    }
+
     /// Returns the body; null if it is no JSON.
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
@@ -140,6 +145,11 @@ impl Requests {
     /// Those that bind one pod.
     pub fn bind_of(pod: &str) -> Requests {
         Requests::binds().name(pod)
+    }
+
+    /// Those that write the status of one claim.
+    pub fn claim_status(claim: &str) -> Requests {
+        Requests::all().when(Asked::is_claim_status).name(claim)
     }
 
     /// First pages of lists of a resource.
@@ -259,6 +269,10 @@ mod tests {
         assert!(Requests::bind_of("a").user("u").query_contains("timeout").fulfils(&bind));
         assert!(!Requests::bind_of("b").fulfils(&bind));
         assert!(!Requests::binds().user("v").fulfils(&bind));
+        let claims = "/apis/resource.k8s.io/v1/namespaces/ns/resourceclaims";
+        let status = asked(&format!("PATCH {claims}/a/status?timeout=5s"));
+        assert!(Requests::claim_status("a").fulfils(&status));
+        assert!(!Requests::claim_status("a").fulfils(&asked(&format!("PATCH {claims}/a"))));
         let included = |turns: Turns| (1..=6).filter(|n| turns.include(*n)).collect::<Vec<_>>();
         assert_eq!(included(Turns::First(2)), [1, 2]);
         assert_eq!(included(Turns::Nth(3)), [3]);

@@ -69,6 +69,7 @@ pub(super) const REQUEST_LOST: Row = Row {
     id: "F15",
     title: "a bind is lost before the server sees it",
     must: "find out that it was lost, then bind the pod once",
+    waits: true,
     repeat: request_lost,
     ..Row::PLAIN
 };

@@ -37,6 +37,7 @@ pub(super) const TOKEN: Row = Row {
         scene.start_scheduler_with(1, config, &[])?;
         scene.watching("replica-1")
     },
+    waits: true,
     repeat: token,
     ..Row::PLAIN
 };

@@ -14,6 +14,7 @@ pub(super) const FULL: Row = Row {
     id: "F10",
     title: "429 and 503 with Retry-After to a fifth of the writes",
     must: "wait as long as the server says, then send again; lose no pod",
+    waits: true,
     repeat: full,
     ..Row::PLAIN
 };

@@ -1,4 +1,4 @@
-//! Another scheduler on the same nodes.
+//! Another scheduler on the same nodes, or for the same claim.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use super::Row;
 use crate::SOON;
 use crate::failed::Outcome;
-use crate::objects::gpu_pod;
+use crate::objects::{claim, claiming, gpu_pod};
+use crate::proxy::{Exchange, Requests, Rule};
 use crate::scene::{Scene, check};
 use crate::scheduler::{Launch, Program, Scheduler};
 
@@ -58,6 +59,7 @@ fn bind_by_hand(scene: &Scene, pod: &str, n: usize) -> Outcome {
     scene.bind_from_the_side(pod, node)
 }
 
+/// Starts the real kube-scheduler for pods of [`OTHER`], past the proxy.
 fn start(scene: &Scene) -> Outcome<Scheduler> {
     Scheduler::start(
         &scene.stand,
@@ -96,4 +98,59 @@ fn counts_theirs(scene: &mut Scene) -> Outcome {
     scene.delete_pod(&filler)?;
     let on = scene.bound("late")?;
     check(on == node, format!("late is on {on}, though only {node} had room"))
+}
+
+pub(super) const SHARED_CLAIM: Row = Row {
+    id: "F23",
+    title: "a pod of kube-scheduler's has the claim that a pod of ours shares, while we allocate it",
+    must: "one wins; the loser lets everything go, and comes to where the claim is",
+    prepare: |scene| {
+        scene.devices(2, 3)?;
+        scene.start_watching_scheduler()?;
+        scene.beside = Some(start(scene)?);
+        Ok(())
+    },
+    repeat: shared_claim,
+    ..Row::PLAIN
+};
+
+/// Each pod has a claim of its own beside the shared one, and would rather be on another node than
+/// the other. A node has just enough devices for both.
+fn shared_claim(scene: &mut Scene) -> Outcome {
+    let from = scene.proxy.n_exchanges();
+    ["shared", "ours", "theirs"]
+        .iter()
+        .try_for_each(|name| scene.create(&claim(name)).map(drop))?;
+    let write = Requests::claim_status("shared").user("replica-1").first();
+    let held = scene.proxy.inject(Rule::on(write).hold());
+    scene.create(&preferring("a", &["ours", "shared"], "n-1"))?;
+    held.wait_held(SOON)?;
+    let mut other = preferring("b", &["shared", "theirs"], "n-2");
+    other["spec"]["schedulerName"] = json!(OTHER);
+    scene.create(&other)?;
+    let won = scene.bound("b")?;
+    held.release();
+    let node = scene.bound("a")?;
+    let lost = |e: &Exchange| {
+        e.asked.is_claim_status() && e.asked.name == "shared" && e.server == Some(409)
+    };
+    scene.took_effect(scene.proxy.count(from, lost) as u64);
+    check(node == won, format!("a is on {node}, its claim on {won}"))?;
+    for claim in ["shared", "ours", "theirs"] {
+        let device = scene.device_of(claim)?.unwrap_or_default();
+        let here = device.starts_with(&format!("{won}/"));
+        check(here, format!("{claim} has {device:?}, its pods are on {won}"))?;
+    }
+    Ok(())
+}
+
+fn preferring(name: &str, claims: &[&str], node: &str) -> Value {
+    let mut pod = claiming(name, claims);
+    let on_node = json!({"key": "metadata.name", "operator": "In", "values": [node]});
+    pod["spec"]["affinity"] = json!({"nodeAffinity": {
+        "preferredDuringSchedulingIgnoredDuringExecution": [
+            {"weight": 100, "preference": {"matchFields": [on_node]}},
+        ],
+    }});
+    pod
 }

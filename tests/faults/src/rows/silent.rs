@@ -20,6 +20,7 @@ pub(super) const HALF_OPEN: Row = Row {
     title: "watches are open and bring nothing: all of them, or those of nodes and every new one",
     must: "notice by the bookmarks that are missing; decide nothing on the old state for ever",
     slow: true,
+    waits: true,
     repeat: half_open,
     ..Row::PLAIN
 };

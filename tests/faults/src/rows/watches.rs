@@ -12,7 +12,7 @@ pub(super) const ENDED: Row = Row {
     id: "F06",
     title: "all watches end every 1 to 3 s in a burst",
     must: "go on from the last version; list nothing again",
-    slow: false,
+    waits: true,
     repeat: ended,
     ..Row::PLAIN
 };

@@ -10,12 +10,19 @@ use crate::SOON;
 use crate::failed::{Failed, Outcome};
 use crate::scheduler::{Comparison, Program, Scheduler};
 
+/// What decisions rest on: path of the group, and resource.
+const TOLD: [(&str, &str); 4] = [
+    ("/api/v1", "pods"),
+    ("/api/v1", "nodes"),
+    ("/apis/resource.k8s.io/v1", "resourceclaims"),
+    ("/apis/resource.k8s.io/v1", "resourceslices"),
+];
 /// The ledger must be equal to the server within this, at rest.
 const CONVERGES: Duration = Duration::from_secs(30);
 
 impl Scene {
-    /// Waits until no request of a scheduler is under way, and each has been told of all pods and
-    /// nodes as they are.
+    /// Waits until no request of a scheduler is under way, and each has been told of all pods, nodes,
+    /// claims and slices as they are.
     ///
     /// # Errors
     /// [`Failed::TimedOut`].
@@ -34,7 +41,7 @@ impl Scene {
         quiet.map_err(|late| Failed::Wrong(format!("{late}; {}", busy.unwrap_or_default())))
     }
 
-    /// Waits until the user's watches have brought all pods and nodes as they are.
+    /// Waits until the user's watches have brought all pods, nodes, claims and slices as they are.
     ///
     /// # Errors
     /// [`Failed::Wrong`] with what is missing.
@@ -50,8 +57,8 @@ impl Scene {
     /// Returns what the user's watches have not brought yet.
     fn untold(&self, user: &str) -> Option<String> {
         let version = |object: &Value| object["metadata"]["resourceVersion"].as_str()?.parse().ok();
-        ["pods", "nodes"].into_iter().find_map(|resource| {
-            let Ok(objects) = self.api.list(&format!("/api/v1/{resource}")) else {
+        TOLD.into_iter().find_map(|(group, resource)| {
+            let Ok(objects) = self.api.list(&format!("{group}/{resource}")) else {
                 return Some(format!("{resource} can't be listed"));
             };
             let newest: u64 = objects.iter().filter_map(version).max().unwrap_or_default();

@@ -4,6 +4,7 @@ use berth_core::snapshot::devices::gather::{NodeDevice, NodePool, PoolState};
 use berth_core::snapshot::devices::pools::SliceIdx;
 use berth_core::snapshot::devices::selections::Selected;
 use berth_core::types::Text;
+use berth_core::types::device::Placement;
 
 use super::super::super::filter::tolerated;
 use super::super::amounts::amounts;
@@ -59,6 +60,10 @@ impl<'a> Reading<'a> {
     ) -> Result<(), Text> {
         let no_value = match self.selected(profile, device)? {
             (Selected::Yes, _) => None,
+            (Selected::Unknown, _) => {
+                self.note_odd(pool, device, entered);
+                return Ok(());
+            }
             (_, None) => return Ok(()),
             (_, expression) => expression,
         };
@@ -93,10 +98,22 @@ impl<'a> Reading<'a> {
         Ok(())
     }
 
+    /// Whether others could have the device isn't known: it may differ from any.
+    fn note_odd(
+        &mut self,
+        pool: (usize, &NodePool<'a>),
+        device: &NodeDevice<'a>,
+        entered: &mut Option<u32>,
+    ) {
+        if let Some(at) = self.enter(pool, device, entered) {
+            self.problem.devices[at as usize].odd = true;
+        }
+    }
+
     /// Tells what a profile's selectors say of a device, and which one has no value for it.
     ///
     /// # Errors
-    /// A selector has not been evaluated.
+    /// A selector of the claims has not been evaluated.
     fn selected(
         &self,
         profile: usize,
@@ -107,6 +124,9 @@ impl<'a> Reading<'a> {
                 Selected::Yes => {}
                 Selected::No => return Ok((Selected::No, None)),
                 Selected::Error => return Ok((Selected::Error, Some(self.selectors[at]))),
+                Selected::Unknown if profile >= self.n_own => {
+                    return Ok((Selected::Unknown, None));
+                }
                 Selected::Unknown => {
                     let expression = &**self.selectors[at];
                     return Err(format!("selector {expression:?} has not been evaluated").into());
@@ -149,6 +169,7 @@ impl<'a> Reading<'a> {
         if entered.is_some() {
             return *entered;
         }
+        let reach = self.reach(pool.0, device);
         let Problem { draws, rooms, devices, .. } = &mut self.problem;
         let (first_draw, first_room) = (draws.len() as u32, rooms.len() as u32);
         if !self.counters.read(self.devices, pool, &device.device.consumes, draws) {
@@ -169,12 +190,30 @@ impl<'a> Reading<'a> {
             taken: taken(device),
             charged: device.taken.is_some(),
             binding: !model.binding_conditions.is_empty(),
+            reach,
+            odd: false,
             draws: first_draw..draws.len() as u32,
             room: first_room..rooms.len() as u32,
         });
         self.found.push(*device);
         *entered = Some(devices.len() as u32 - 1);
         *entered
+    }
+}
+
+impl<'a> Reading<'a> {
+    fn reach(&mut self, pool: usize, device: &NodeDevice<'a>) -> u32 {
+        let Some(reaches) = &mut self.reaches else { return 0 };
+        if matches!(device.placement, Placement::Node(_)) {
+            return 0;
+        }
+        let reach = (pool, device.placement, device.device.model.binds_to_node);
+        let known = reaches.iter().position(|known| *known == reach);
+        let at = known.unwrap_or_else(|| {
+            reaches.push(reach);
+            reaches.len() - 1
+        });
+        at as u32 + 1
     }
 }
 

@@ -1,0 +1,58 @@
+//! A group that is held before the queue holds no devices: what an earlier process, or a plan that
+//! could not be taken back, has written to the claims of members without a place is released.
+
+use crate::framework::{ClaimWrite, Op};
+use crate::queue::Station;
+use crate::snapshot::Place;
+use crate::snapshot::devices::entries::PodClaimState;
+use crate::types::claim::{ClaimRef, Consumer};
+use crate::types::{GroupKey, Pod};
+
+use super::Engine;
+use super::ending::plan_of_writes;
+
+impl Engine {
+    /// Begins to release what the group has. Returns whether there is anything.
+    pub(super) fn lets_go(&mut self, key: &GroupKey) -> bool {
+        if self.draining || !self.unsynced.is_empty() {
+            return false;
+        }
+        let entry = self.queue.group(key).and_then(|id| self.queue.entry(id));
+        let Some(entry) = entry.filter(|entry| matches!(entry.station, Station::Gated { .. }))
+        else {
+            return false;
+        };
+        let members = entry.members.iter().filter_map(|uid| self.cluster.pod(uid));
+        let waiting = members.filter(|record| record.place == Place::Nowhere);
+        let ops: Vec<Op> = waiting.flat_map(|record| self.releases(&record.pod)).collect();
+        if ops.is_empty() {
+            return false;
+        }
+        let id = entry.id;
+        self.queue.take(id);
+        self.begin_plan(plan_of_writes(id, ops));
+        true
+    }
+
+    fn releases(&self, pod: &Pod) -> Vec<Op> {
+        let devices = self.cluster.devices();
+        let keys = pod.spec.claims.iter().filter_map(|entry| {
+            match self.cluster.claim_of(pod, entry) {
+                PodClaimState::Claim(key) => Some(key),
+                _ => None,
+            }
+        });
+        let records = keys.filter_map(|key| devices.claim(&key));
+        let held = records
+            .filter(|record| record.planned.is_none() && record.claim.reserved_for_pod(&pod.uid));
+        let release = |claim: ClaimRef| {
+            let consumer = Consumer::Pod(pod.uid.clone());
+            let write = ClaimWrite::Release { consumer, deallocate: true };
+            Op::Claim { claim, resource_version: 0, write }
+        };
+        held.map(|record| {
+            release(ClaimRef { key: record.claim.key.clone(), uid: record.claim.uid.clone() })
+        })
+        .collect()
+    }
+}

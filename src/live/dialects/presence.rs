@@ -1,0 +1,182 @@
+//! Which kinds the server has, asked again and again: custom resources come and go while we run.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use berth_core::engine::Input;
+use berth_core::snapshot::{ClusterEvent, GroupEvent};
+use tokio::sync::{Notify, oneshot};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+use tracing::{debug, info};
+
+use super::{Dialects, Served, tell_synced};
+use crate::live::discovery::{self, Resources};
+use crate::live::watch::{Source, Watch};
+use crate::wire::Kind;
+use crate::wire::dialect::DialectDef;
+use crate::wire::dialect::object::GroupObject;
+
+/// Looks what is served, now and whenever it is time or a list fails.
+pub(super) async fn follow(dialects: Dialects, source: Source) -> Infallible {
+    let look_again = source.pace.look_again;
+    let mut presence = Presence {
+        awaited: dialects.objects().collect(),
+        dialects,
+        source,
+        running: BTreeMap::new(),
+        told: BTreeMap::new(),
+        failed: Arc::default(),
+    };
+    loop {
+        presence.look().await;
+        presence.dialects.looked.send_replace(true);
+        let _ = timeout(look_again, presence.failed.notified()).await;
+    }
+}
+
+struct Presence {
+    dialects: Dialects,
+    source: Source,
+    /// By kind in the newest version.
+    running: BTreeMap<GroupObject, Running>,
+    /// Kinds that the engine waits for, or whose watch tells it itself.
+    awaited: BTreeSet<GroupObject>,
+    /// What the engine was told of each dialect: whether it is served.
+    told: BTreeMap<&'static str, bool>,
+    /// A list has failed: its kind may be gone.
+    failed: Arc<Notify>,
+}
+
+/// A watch that can be ended.
+struct Running {
+    served: Served,
+    stop: oneshot::Sender<()>,
+    ended: JoinHandle<()>,
+}
+
+/// What the server says of a kind.
+enum Found {
+    In(Served),
+    Nowhere,
+    /// It gives no answer.
+    Unknown,
+}
+
+impl Presence {
+    /// Asks once for each group and version, and begins and ends watches.
+    async fn look(&mut self) {
+        let mut asked = BTreeMap::new();
+        for def in self.dialects.honoured.clone().iter() {
+            let mut found = Vec::new();
+            for object in def.objects() {
+                found.push((object, self.find(object, &mut asked).await));
+            }
+            self.follow_up(def, found).await;
+        }
+    }
+
+    async fn find(
+        &self,
+        object: GroupObject,
+        asked: &mut BTreeMap<&'static str, Option<Resources>>,
+    ) -> Found {
+        let mut unknown = false;
+        for version in object.versions() {
+            let api_version = version.api_version();
+            if !asked.contains_key(api_version) {
+                let answer = discovery::ask(&self.source.api, api_version).await;
+                let answer = answer.inspect_err(|problem| {
+                    debug!(version = api_version, %problem, "asking what is served failed");
+                });
+                asked.insert(api_version, answer.ok());
+            }
+            let kind = Kind::Group(version);
+            match asked.get(api_version) {
+                Some(Some(resources)) if resources.have(kind) => {
+                    let status = resources.have_status(kind).unwrap_or(version.has_status());
+                    return Found::In(Served { object: version, status });
+                }
+                Some(Some(_)) => {}
+                Some(None) | None => unknown = true,
+            }
+        }
+        if unknown { Found::Unknown } else { Found::Nowhere }
+    }
+
+    /// A dialect is served where the first of its kinds is.
+    async fn follow_up(&mut self, def: &DialectDef, found: Vec<(GroupObject, Found)>) {
+        let served = match found.first() {
+            Some((_, Found::In(_))) => Some(true),
+            Some((_, Found::Nowhere)) => Some(false),
+            Some((_, Found::Unknown)) | None => None,
+        };
+        if served == Some(true) {
+            self.tell(def, true);
+        }
+        for (family, found) in found {
+            match found {
+                Found::In(served) => self.begin(family, served).await,
+                Found::Nowhere => self.end(family).await,
+                Found::Unknown => {}
+            }
+        }
+        if served == Some(false) {
+            self.tell(def, false);
+        }
+    }
+
+    fn tell(&mut self, def: &DialectDef, served: bool) {
+        let dialect = def.dialect.name;
+        match self.told.insert(dialect, served) {
+            Some(before) if before == served => return,
+            None if served => {}
+            _ => {
+                let now =
+                    if served { "served now" } else { "not served, and left out until it is" };
+                info!(dialect, "pod groups: {now} by this API server");
+            }
+        }
+        self.send(Input::Cluster(ClusterEvent::Groups(GroupEvent::Served { dialect, served })));
+    }
+
+    async fn begin(&mut self, family: GroupObject, served: Served) {
+        if self.running.get(&family).is_some_and(|running| running.served == served) {
+            return;
+        }
+        let changes = self.running.contains_key(&family);
+        if self.awaited.insert(family) || changes {
+            tell_synced(&self.source.sink, family, false);
+        }
+        self.stop(family).await;
+        let (stop, stopped) = oneshot::channel();
+        let watch = Watch::new(self.source.clone(), Kind::Group(served.object));
+        let failed = Arc::clone(&self.failed);
+        let ended = tokio::spawn(watch.run_until(stopped, move || failed.notify_one()));
+        self.dialects.known().served.insert(family, served);
+        self.running.insert(family, Running { served, stop, ended });
+    }
+
+    /// Its objects are told gone, and then that there is nothing to wait for.
+    async fn end(&mut self, family: GroupObject) {
+        self.stop(family).await;
+        if self.awaited.remove(&family) {
+            tell_synced(&self.source.sink, family, true);
+        }
+    }
+
+    async fn stop(&mut self, family: GroupObject) {
+        self.dialects.known().served.remove(&family);
+        if let Some(Running { stop, ended, .. }) = self.running.remove(&family) {
+            drop(stop);
+            // It ends by itself only with the runtime.
+            let _ = ended.await;
+        }
+    }
+
+    fn send(&self, input: Input) {
+        // Nobody listens only while the program ends.
+        let _ = self.source.sink.send(input);
+    }
+}

@@ -1,0 +1,147 @@
+//! Conventions by which pods and objects say what belongs together: one file each, one table.
+//!
+//! A dialect turns one object into what it says, purely: a pod into at most one [`GroupHint`], an
+//! object of its own into a [`PodGroup`]. The ledger joins them. What can't be understood becomes a
+//! `problem` of that hint or group, and its members wait.
+//!
+//! Adding one touches its file, a line of [`ALL`], and a file of cases in `tests/dialects`.
+//!
+//! Reading order: this file, [`object`] (what their objects have in common), then one dialect each.
+
+pub mod coscheduling;
+pub mod kueue;
+pub mod native;
+pub mod object;
+pub mod volcano;
+
+use berth_core::types::group::{Dialect, GroupHint, GroupKind};
+use berth_core::types::{Owner, PodUid, Text};
+
+use super::field::Field;
+use super::k8s::pod::SchedulingGroup;
+use super::meta::Meta;
+use super::reading::Reading;
+use object::{GroupObject, ObjectDef};
+
+/// A convention for groups.
+pub struct DialectDef {
+    pub dialect: Dialect,
+    /// One line for users.
+    pub summary: &'static str,
+    /// Annotations of pods that it reads; others are skipped when a pod is decoded.
+    annotations: &'static [&'static str],
+    hint: fn(&PodWords<'_>, &mut Reading<'_>) -> Option<GroupHint>,
+    /// Kinds of objects that make its groups. Without the first one on the server the dialect is
+    /// off; none: pods say all there is.
+    objects: &'static [&'static ObjectDef],
+    /// The Lease of its own scheduler. While somebody holds that, the status of its objects is not
+    /// ours to write.
+    pub peer: Option<Peer>,
+}
+
+/// A Lease, as a scheduler is installed by default.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer {
+    pub namespace: &'static str,
+    pub name: &'static str,
+}
+
+/// Every dialect. The order is that of the hints of a pod; which one counts is said by its rank.
+pub static ALL: [&DialectDef; 4] =
+    [&native::DIALECT, &coscheduling::DIALECT, &volcano::DIALECT, &kueue::DIALECT];
+
+impl DialectDef {
+    /// Returns the dialect that a profile lists by this name.
+    pub fn named(name: &str) -> Option<&'static DialectDef> {
+        ALL.into_iter().find(|def| def.dialect.name == name)
+    }
+
+    /// Returns the kinds of its objects, each in the newest version.
+    pub fn objects(&self) -> impl Iterator<Item = GroupObject> + use<> {
+        self.objects.iter().map(|def| GroupObject::newest(def))
+    }
+}
+
+/// Returns every kind of object that makes groups, in every version, newest first.
+pub fn objects() -> impl Iterator<Item = GroupObject> {
+    ALL.into_iter().flat_map(|def| def.objects()).flat_map(GroupObject::versions)
+}
+
+/// Returns the kind of the objects that make groups of a dialect, in the newest version.
+pub fn object_of(dialect: Dialect, makes: GroupKind) -> Option<GroupObject> {
+    DialectDef::named(dialect.name)?.objects().find(|object| object.makes() == makes)
+}
+
+/// Tells whether some dialect reads this annotation of pods.
+pub(super) fn reads_annotation(key: &str) -> bool {
+    ALL.iter().any(|def| def.annotations.contains(&key))
+}
+
+/// What a dialect may read of a pod: it changes only while the pod has no node, or never.
+pub(super) struct PodWords<'a> {
+    pub(super) meta: &'a Meta,
+    pub(super) scheduling_group: &'a Field<SchedulingGroup>,
+    /// The controller.
+    pub(super) owner: Option<&'a Owner>,
+    pub(super) uid: &'a PodUid,
+}
+
+impl<'a> PodWords<'a> {
+    /// Returns a label's value, `None` if it is absent or empty.
+    fn label(&self, key: &str) -> Option<&'a str> {
+        let labels = self.meta.object.labels.as_ref()?;
+        labels.get(key).map(String::as_str).filter(|value| !value.is_empty())
+    }
+
+    /// As [`PodWords::label`], of an annotation.
+    fn annotation(&self, key: &str) -> Option<&'a str> {
+        self.meta.annotation(key).filter(|value| !value.is_empty())
+    }
+}
+
+/// Returns what a pod says in each dialect.
+pub(super) fn hints(words: &PodWords<'_>, reading: &mut Reading<'_>) -> Vec<GroupHint> {
+    ALL.iter().filter_map(|def| (def.hint)(words, reading)).collect()
+}
+
+/// Reads a number of members, as text.
+///
+/// # Errors
+/// Why it is none.
+fn count(key: &str, value: &str, least: u32) -> Result<u32, Text> {
+    let wrong = || {
+        let value = super::problem::shown(value);
+        let what =
+            format!("annotation {key} must be a number of at least {least}, not \"{value}\"");
+        Text::from(what)
+    };
+    value.trim().parse().ok().filter(|count| *count >= least).ok_or_else(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use berth_core::types::group::Rank;
+
+    use super::*;
+
+    #[test]
+    fn every_dialect_is_found_by_its_name_and_every_object_by_what_it_makes() {
+        let names: BTreeSet<&str> = ALL.iter().map(|def| def.dialect.name).collect();
+        assert_eq!(names.len(), ALL.len());
+        for def in ALL {
+            assert!(DialectDef::named(def.dialect.name).is_some_and(|it| std::ptr::eq(it, def)));
+            for object in def.objects() {
+                assert_eq!(object.dialect(), def.dialect);
+                assert_eq!(object_of(object.dialect(), object.makes()), Some(object));
+                assert!(object.versions().all(|version| version.family() == object));
+            }
+            assert_eq!(def.peer.is_some(), def.objects().next().is_some(), "whose status it is");
+        }
+        assert!(DialectDef::named("slurm").is_none());
+        // Only Kubernetes' own counts without being asked for, and nothing beats it.
+        let native: Vec<_> = ALL.iter().filter(|def| def.dialect.rank == Rank::Native).collect();
+        assert!(matches!(&native[..], [def] if def.dialect.name == "native"));
+    }
+}

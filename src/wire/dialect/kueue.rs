@@ -1,0 +1,45 @@
+//! Kueue's groups of plain pods: a label names the group, an annotation says how many there are.
+//!
+//! It needs neither Kueue nor an object. Where Kueue runs, its gates hold the pods until they are
+//! admitted. Source: kueue.x-k8s.io, pkg/controller/jobs/pod/constants.
+
+use berth_core::types::Text;
+use berth_core::types::group::{Dialect, GroupHint, Rank};
+
+use super::{DialectDef, PodWords, count};
+use crate::wire::problem::shown;
+use crate::wire::reading::Reading;
+
+const NAME: Dialect = Dialect { rank: Rank::Counted, name: "kueue" };
+const LABEL: &str = "kueue.x-k8s.io/pod-group-name";
+const TOTAL_COUNT: &str = "kueue.x-k8s.io/pod-group-total-count";
+const TOPOLOGY: &str = "kueue.x-k8s.io/podset-required-topology";
+const SLICE_TOPOLOGY: &str = "kueue.x-k8s.io/podset-slice-required-topology";
+
+pub(super) static DIALECT: DialectDef = DialectDef {
+    dialect: NAME,
+    summary: "label kueue.x-k8s.io/pod-group-name, annotation kueue.x-k8s.io/pod-group-total-count",
+    annotations: &[TOTAL_COUNT, TOPOLOGY, SLICE_TOPOLOGY],
+    hint,
+    objects: &[],
+    peer: None,
+};
+
+fn hint(words: &PodWords<'_>, reading: &mut Reading<'_>) -> Option<GroupHint> {
+    let name = reading.tables.intern(words.label(LABEL)?);
+    let missing = || Text::from(format!("annotation {TOTAL_COUNT} is missing"));
+    let total = words.annotation(TOTAL_COUNT).ok_or_else(missing);
+    let (min_member, problem) = match total.and_then(|total| count(TOTAL_COUNT, total, 1)) {
+        Ok(total) => (Some(total), None),
+        Err(problem) => (None, Some(problem)),
+    };
+    let hint = GroupHint::of_object(NAME, name);
+    Some(GroupHint { needs_object: false, min_member, problem, topology: topology(words), ..hint })
+}
+
+fn topology(words: &PodWords<'_>) -> Option<Text> {
+    let whole = words.annotation(TOPOLOGY).map(|level| ("level", level));
+    let slice = || words.annotation(SLICE_TOPOLOGY).map(|level| ("level of slices", level));
+    let (what, level) = whole.or_else(slice)?;
+    Some(format!("required topology {what} \"{}\"", shown(level)).into())
+}
