@@ -123,8 +123,7 @@ impl Running {
 fn create(job: &Job, at: usize, number: u64, world: &mut World, now: Timestamp) -> Option<PodUid> {
     let mut pod = job.pods.get(at)?.clone();
     pod.name = format!("{}{number:04}", pod.name).into();
-    pod.owner =
-        Some(Owner { kind: "Job".into(), name: job.name.clone(), uid: job.name.clone() });
+    pod.owner = Some(Owner { kind: "Job".into(), name: job.name.clone(), uid: job.name.clone() });
     pod.spec = Arc::clone(&job.pods[at].spec);
     let (namespace, name) = (pod.namespace.clone(), pod.name.clone());
     world.apply(ClusterEvent::PodApplied(Box::new(pod)), now);

@@ -33,8 +33,7 @@ pub enum Phase {
 }
 
 impl Phase {
-    pub const ALL: [Phase; 4] =
-        [Phase::BeforeSend, Phase::Sent, Phase::Committed, Phase::Answered];
+    pub const ALL: [Phase; 4] = [Phase::BeforeSend, Phase::Sent, Phase::Committed, Phase::Answered];
 }
 
 /// Who goes on.
@@ -179,11 +178,8 @@ fn node(number: u64) -> Node {
 
 fn member(key: &GroupKey, number: u64, story: Story) -> Pod {
     let claim = PodClaim { name: "dev".into(), source: "one".into(), from_template: true };
-    let spec = PodSpec {
-        scheduler_name: SCHEDULER.into(),
-        claims: vec![claim],
-        ..PodSpec::default()
-    };
+    let spec =
+        PodSpec { scheduler_name: SCHEDULER.into(), claims: vec![claim], ..PodSpec::default() };
     let suffix = if story == Story::Bare { "" } else { "-" };
     let mut pod = Pod {
         namespace: key.namespace.clone(),
@@ -194,4 +190,3 @@ fn member(key: &GroupKey, number: u64, story: Story) -> Pod {
     pod.add_group_hint(GroupHint::of_object(NATIVE, key.name.clone()));
     pod
 }
-

@@ -216,10 +216,19 @@ impl<'a> Trial<'a> {
         let watches = self.process.as_ref().and_then(|_| self.watches.next());
         let standby = self.standby.as_ref().and_then(Standby::next);
         let (kubelet, controller) = (self.kubelet.next(), self.controller.next());
-        [agenda, engine, kubelet, controller, self.drivers.next(), self.jobs.next(), watches, standby]
-            .into_iter()
-            .flatten()
-            .min()
+        [
+            agenda,
+            engine,
+            kubelet,
+            controller,
+            self.drivers.next(),
+            self.jobs.next(),
+            watches,
+            standby,
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 
     /// Everything that happens at one instant; what it leads to comes later.

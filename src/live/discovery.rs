@@ -79,7 +79,9 @@ impl Resources {
     /// Tells whether the status of the kind has a path of its own, `None` if the server won't say.
     pub(super) fn have_status(&self, kind: Kind) -> Option<bool> {
         match self {
-            Resources::Named(names) => Some(names.contains(&format!("{}/status", kinds::plural(kind)))),
+            Resources::Named(names) => {
+                Some(names.contains(&format!("{}/status", kinds::plural(kind))))
+            }
             Resources::All => None,
         }
     }

@@ -353,7 +353,8 @@ mod tests {
         assert_eq!(resource(Kind::CsiNode), "csinodes");
         let names: std::collections::BTreeSet<(String, Kind)> =
             Kind::all().map(|kind| (resource(kind), kind.family())).collect();
-        let resources: std::collections::BTreeSet<&String> = names.iter().map(|(name, _)| name).collect();
+        let resources: std::collections::BTreeSet<&String> =
+            names.iter().map(|(name, _)| name).collect();
         assert_eq!(resources.len(), names.len(), "each kind has a name of its own: {names:?}");
     }
 

@@ -356,7 +356,10 @@ mod tests {
         assert_eq!(condition["lastTransitionTime"], "1970-01-01T00:00:00Z");
         assert_eq!(condition["observedGeneration"], 3);
         assert!(body["status"].get("nominatedNodeName").is_none());
-        let (_, body) = sent(op(Some("".into())), About { generation: 3, unscheduled: true, ..About::default() });
+        let (_, body) = sent(
+            op(Some("".into())),
+            About { generation: 3, unscheduled: true, ..About::default() },
+        );
         assert!(body["status"]["conditions"][0].get("lastTransitionTime").is_none());
         assert_eq!(body["status"]["nominatedNodeName"], Json::Null);
     }

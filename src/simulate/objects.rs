@@ -348,7 +348,8 @@ mod tests {
             ("coscheduling/default/a", "AtLeast(3)", None),
             ("volcano/default/a", "AtLeast(4)", None),
         ];
-        let owned = |(uid, quorum, priority): (&str, &str, _)| (uid.into(), quorum.into(), priority);
+        let owned =
+            |(uid, quorum, priority): (&str, &str, _)| (uid.into(), quorum.into(), priority);
         assert_eq!(groups, expected.map(owned));
         assert!(objects.ignored.is_empty(), "{:?}", objects.ignored);
     }

@@ -23,13 +23,8 @@ pub const EXTENDED_RESOURCE_CLAIM: &str = "resource.kubernetes.io/extended-resou
 
 /// Annotations that something in Berth reads, beside those of the dialects of groups; all others are
 /// skipped.
-pub const ANNOTATIONS: [&str; 5] = [
-    BETA_STORAGE_CLASS,
-    BIND_COMPLETED,
-    SELECTED_NODE,
-    EXTENDED_RESOURCE_CLAIM,
-    PLAN_ANNOTATION,
-];
+pub const ANNOTATIONS: [&str; 5] =
+    [BETA_STORAGE_CLASS, BIND_COMPLETED, SELECTED_NODE, EXTENDED_RESOURCE_CLAIM, PLAN_ANNOTATION];
 
 /// `metadata` in the form that kube asks for, and what couldn't be understood of it.
 #[derive(Clone, Debug, Default)]

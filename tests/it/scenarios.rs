@@ -113,6 +113,8 @@ fn names_what_is_missing(message: &str) -> bool {
         "scheduling gates",
         "not found",
         "CEL runtime error",
+        "members of ",
+        "has priority ",
     ];
     forms.iter().any(|form| message.contains(form))
 }

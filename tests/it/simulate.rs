@@ -209,8 +209,8 @@ fn groups_are_drawn_with_their_members_and_what_they_lack() {
 fn groups_are_told_as_data() {
     let ran = simulate(&["--config", "config/gpu.yaml", "-f", "-", "-o", "json"], &groups());
     let result: Value = serde_json::from_str(&ran.stdout).expect("JSON");
-    let groups = result["groups"].as_array().expect("groups");
-    let told = |name: &str| groups.iter().find(|group| group["name"] == name).expect(name);
+    let told_of = result["groups"].as_array().expect("groups");
+    let told = |name: &str| told_of.iter().find(|group| group["name"] == name).expect(name);
     assert_eq!(
         *told("late"),
         json!({

@@ -232,7 +232,13 @@ impl Engine {
         let mut outdated = pods.filter(|_| !self.unsynced.is_empty());
         if let Some(kind) = outdated.find_map(|record| self.outdated_for(&record.pod)) {
             let message = Text::from(format!("waiting for a new list of {kind}"));
-            return Some(ClosedGate { plugin: WATCH_GATE, message, told: false, lack: None, about: None });
+            return Some(ClosedGate {
+                plugin: WATCH_GATE,
+                message,
+                told: false,
+                lack: None,
+                about: None,
+            });
         }
         if let Some(gate) = self.group_gate(entry, timing) {
             return Some(gate);
@@ -384,7 +390,13 @@ fn closed(
 ) -> Option<ClosedGate> {
     if let Some(problem) = &pod.problem {
         let message = Text::from(format!("the pod can't be understood: {problem}"));
-        return Some(ClosedGate { plugin: DECODE_GATE, message, told: true, lack: None, about: None });
+        return Some(ClosedGate {
+            plugin: DECODE_GATE,
+            message,
+            told: true,
+            lack: None,
+            about: None,
+        });
     }
     let closed = |plugin, answer| match answer {
         Ok(Gate::Open) => None,

@@ -36,12 +36,11 @@ impl Engine {
 
     fn releases(&self, pod: &Pod) -> Vec<Op> {
         let devices = self.cluster.devices();
-        let keys = pod.spec.claims.iter().filter_map(|entry| {
-            match self.cluster.claim_of(pod, entry) {
+        let keys =
+            pod.spec.claims.iter().filter_map(|entry| match self.cluster.claim_of(pod, entry) {
                 PodClaimState::Claim(key) => Some(key),
                 _ => None,
-            }
-        });
+            });
         let records = keys.filter_map(|key| devices.claim(&key));
         let held = records
             .filter(|record| record.planned.is_none() && record.claim.reserved_for_pod(&pod.uid));

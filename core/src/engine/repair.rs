@@ -15,8 +15,8 @@ use crate::types::{GroupKey, PlanNote, Pod, PodRef, PodUid, Span, Text, Timestam
 use crate::queue::Station;
 
 use super::decision::{Decision, Notice, Urgency};
-use super::input::WriteResult;
 use super::gathering::PATIENCE;
+use super::input::WriteResult;
 use super::{Engine, Purpose};
 
 /// A group counts as started once a member has run for so long.

@@ -6,9 +6,6 @@
 pub mod membership;
 pub mod view;
 
-#[cfg(test)]
-mod tests;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

@@ -1,9 +1,7 @@
 //! `group` statements: objects of Kubernetes' own groups, of pods or of groups.
 
 use crate::snapshot::GroupEvent;
-use crate::types::group::{
-    GroupClaim, GroupKind, NATIVE, PodGroup, Quorum, TopologyConstraint,
-};
+use crate::types::group::{GroupClaim, GroupKind, NATIVE, PodGroup, Quorum, TopologyConstraint};
 use crate::types::{GroupKey, Span, Text};
 
 use super::words::{self, Key, Line};

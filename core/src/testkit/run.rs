@@ -18,9 +18,7 @@ use std::sync::Arc;
 use crate::framework::{
     Args, Gate, Hint, HintContext, PluginDef, Points, PostFilterAnswer, Ranked, Registry,
 };
-use crate::snapshot::{
-    Change, Cluster, Membership, NodeIdx, Overlay, Place, SelectorCompiler,
-};
+use crate::snapshot::{Change, Cluster, Membership, NodeIdx, Overlay, Place, SelectorCompiler};
 use crate::types::{Pod, PodUid, Text};
 
 use super::case::{Case, CaseFile};

@@ -2,7 +2,7 @@
 //!
 //! A dialect is a convention by which pods and objects say what belongs together: Kubernetes' own
 //! PodGroups, the labels and annotations of other schedulers. Each object is read on its own; the
-//! ledger joins them ([`crate::snapshot::groups`]).
+//! ledger joins them.
 
 use std::fmt;
 

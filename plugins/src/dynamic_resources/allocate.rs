@@ -121,7 +121,6 @@ impl Search {
         })
     }
 
-
     fn begin(
         &mut self,
         cluster: &Cluster,

@@ -53,7 +53,7 @@ fn devices_help(pod: &Pod, cluster: &Cluster, change: &DeviceChange) -> bool {
         DeviceChange::Claim { deallocated: true, .. } => true,
         DeviceChange::Claim { key, added, status, .. } => {
             (*added || *status) && uses(pod, cluster, key)
-        },
+        }
         DeviceChange::ClassGone | DeviceChange::Conflict(_) => false,
     }
 }

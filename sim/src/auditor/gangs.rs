@@ -230,12 +230,7 @@ impl Gangs {
     }
 
     /// All binds of a commit go out at once, and make the group whole.
-    fn sent_half(
-        &self,
-        note: &PlanNote,
-        key: &GroupKey,
-        sent: &BTreeSet<PodUid>,
-    ) -> Option<Wrong> {
+    fn sent_half(&self, note: &PlanNote, key: &GroupKey, sent: &BTreeSet<PodUid>) -> Option<Wrong> {
         if sent.len() != note.members as usize {
             return Some(("I4", format!("{} binds of {note} are sent", sent.len())));
         }

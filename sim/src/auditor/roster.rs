@@ -188,18 +188,13 @@ impl Roster {
     }
 
     /// Returns the first thing that the group lacks, the outermost first.
-    pub(super) fn missing(
-        &self,
-        key: &GroupKey,
-        counts: &dyn Fn(&Pod) -> bool,
-    ) -> Option<Missing> {
+    pub(super) fn missing(&self, key: &GroupKey, counts: &dyn Fn(&Pod) -> bool) -> Option<Missing> {
         let object = self.objects.get(key);
         if key.kind == GroupKind::Groups {
             let Some(object) = object else { return Some(Missing::Object(key.name.clone())) };
             let good = self.children(key).filter(|key| self.missing(key, counts).is_none()).count();
             let want = at_least(object.quorum);
-            return (good < want as usize)
-                .then(|| Missing::Groups { want, of: key.name.clone() });
+            return (good < want as usize).then(|| Missing::Groups { want, of: key.name.clone() });
         }
         let members = self.members(key);
         let needs_object =

@@ -42,7 +42,8 @@ impl Trial<'_> {
             GangAction::Allow(prefix) => self.world.allow(&prefix),
             GangAction::GiveBack { claim, by } => {
                 self.world.change_claim(&claim, now, |claim| {
-                    let ours = |consumer: &Consumer| *consumer != Consumer::Other { uid: by.clone() };
+                    let ours =
+                        |consumer: &Consumer| *consumer != Consumer::Other { uid: by.clone() };
                     claim.reserved_for.retain(ours);
                 });
             }
@@ -105,7 +106,8 @@ impl Trial<'_> {
             member.group_hints().iter().map(|hint| hint.key(&member.namespace)).collect();
         if self.plan.strikes(Fault::MemberDeleted) {
             let open = |pod: &&Pod| {
-                let of = pod.group_hints().iter().any(|hint| keys.contains(&hint.key(&pod.namespace)));
+                let of =
+                    pod.group_hints().iter().any(|hint| keys.contains(&hint.key(&pod.namespace)));
                 of && pod.node_name.is_none() && !pod.terminating
             };
             self.delete_one_of(self.uids(open));
@@ -121,7 +123,10 @@ impl Trial<'_> {
                 });
             }
         }
-        if let Op::Claim { claim, write: ClaimWrite::Allocate { allocation: Some(_), .. }, .. } = op {
+        if let Op::Claim {
+            claim, write: ClaimWrite::Allocate { allocation: Some(_), .. }, ..
+        } = op
+        {
             self.shared_taken(claim);
         }
     }

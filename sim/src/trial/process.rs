@@ -54,12 +54,8 @@ impl Trial<'_> {
         self.auditor.restarted();
         let generation = self.generation;
         self.history.note(self.now, &[3, generation], "", || format!("process   {generation}"));
-        self.process = Some(Process {
-            generation,
-            engine,
-            in_flight: BTreeSet::new(),
-            draining: false,
-        });
+        self.process =
+            Some(Process { generation, engine, in_flight: BTreeSet::new(), draining: false });
     }
 
     /// Lets the engine work and sends what it decided.

@@ -253,7 +253,10 @@ fn back_and_forth(
 }
 
 /// Returns a pool of so many whole devices for each node, and the classes of devices.
-pub(crate) fn devices_of_sweep(nodes: &[Node], each: u64) -> (Vec<ResourceSlice>, Vec<DeviceClass>) {
+pub(crate) fn devices_of_sweep(
+    nodes: &[Node],
+    each: u64,
+) -> (Vec<ResourceSlice>, Vec<DeviceClass>) {
     let slices = nodes.iter().flat_map(|node| {
         let devices = (0..each).map(|at| device(format!("gpu-{at}"), model("gpu", "h100", 0)));
         let parts = vec![(devices.collect(), Vec::new())];

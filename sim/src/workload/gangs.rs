@@ -5,10 +5,11 @@ use std::sync::Arc;
 use berth_core::framework::rng::Rng;
 use berth_core::types::claim::ClaimSpec;
 use berth_core::types::group::{
-    Dialect, GroupHint, GroupKey, GroupKind, NATIVE, PodGroup, Rank, SubGroup,
-    SubGroupMembers,
+    Dialect, GroupHint, GroupKey, GroupKind, NATIVE, PodGroup, Rank, SubGroup, SubGroupMembers,
 };
-use berth_core::types::{ClaimKey, Labels, Pod, PodClaim, PodSpec, ResourceClaim, Span, Text, Timestamp};
+use berth_core::types::{
+    ClaimKey, Labels, Pod, PodClaim, PodSpec, ResourceClaim, Span, Text, Timestamp,
+};
 
 use crate::jobs::Job;
 use crate::kubelet::RUNS_MS;
@@ -28,9 +29,15 @@ const NAMESPACE: &str = "default";
 pub enum GangAction {
     Create(Box<PodGroup>),
     Delete(GroupKey),
-    SetMin { group: GroupKey, min: u32 },
+    SetMin {
+        group: GroupKey,
+        min: u32,
+    },
     Start(Box<Job>),
-    Scale { job: Text, replicas: usize },
+    Scale {
+        job: Text,
+        replicas: usize,
+    },
     End(Text),
     /// One of the pods of this name's beginning is deleted.
     DeleteOne(Text),
@@ -39,7 +46,10 @@ pub enum GangAction {
     /// Binds of the pods of this name's beginning are not refused any more.
     Allow(Text),
     /// Another scheduler's pod is done with the claim.
-    GiveBack { claim: ClaimKey, by: Text },
+    GiveBack {
+        claim: ClaimKey,
+        by: Text,
+    },
 }
 
 /// A group in the making.
@@ -305,4 +315,3 @@ fn labels(runs: Option<u64>) -> Labels {
     let runs = runs.map(|runs| (RUNS_MS.into(), Text::from(runs.to_string())));
     Labels::new(runs.into_iter().collect())
 }
-

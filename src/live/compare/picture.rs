@@ -13,8 +13,8 @@ use berth_core::types::volume::{
 };
 use berth_core::types::workload::{Namespace, PodSelectorOwner, SelectorKind};
 use berth_core::types::{
-    DeviceClass, DeviceTaintRule, GroupKey, Node, Pod, PodGroup, PodRequests, ResourceClaim, ResourceSlice,
-    Text,
+    DeviceClass, DeviceTaintRule, GroupKey, Node, Pod, PodGroup, PodRequests, ResourceClaim,
+    ResourceSlice, Text,
 };
 
 use crate::live::kinds::Key;

@@ -33,9 +33,9 @@ pub(super) fn protect(mut metadata: Json, finalizers: &[Text]) -> Json {
 /// It is neither.
 pub(super) fn reference(consumer: &Consumer, pod: &PodRef) -> Result<Json, String> {
     match consumer {
-        Consumer::Pod(uid) if *uid == pod.uid => Ok(
-            json!({"resource": "pods", "name": pod.name.as_str(), "uid": uid.0.as_str()}),
-        ),
+        Consumer::Pod(uid) if *uid == pod.uid => {
+            Ok(json!({"resource": "pods", "name": pod.name.as_str(), "uid": uid.0.as_str()}))
+        }
         Consumer::PodGroup { uid, name } => Ok(json!({
             "apiGroup": "scheduling.k8s.io", "resource": "podgroups",
             "name": name.as_str(), "uid": uid.as_str(),
@@ -62,9 +62,8 @@ pub(super) fn allocate(
 
 /// What drivers say of the devices goes with the allocation: the server sees to that.
 pub(super) fn release(metadata: Json, consumer: &Consumer, deallocate: bool) -> Json {
-    let (Consumer::Pod(PodUid(uid))
-    | Consumer::PodGroup { uid, .. }
-    | Consumer::Other { uid }) = consumer;
+    let (Consumer::Pod(PodUid(uid)) | Consumer::PodGroup { uid, .. } | Consumer::Other { uid }) =
+        consumer;
     let consumer = json!({"$patch": "delete", "uid": uid.as_str()});
     let mut status = json!({"reservedFor": [consumer]});
     if deallocate {

@@ -34,7 +34,13 @@ macro_rules! point {
     };
 }
 
+const GANGS: &str = "GangScheduling is on by default and has arguments of its own";
+
 pub(super) const TABLE: &[Explained] = &[
+    because("--write-config-to .profiles[0].pluginConfig[8].*", GANGS),
+    because("--write-config-to .profiles[0].plugins.multiPoint.enabled[20].*", GANGS),
+    because("configz .componentconfig.profiles[0].pluginConfig[8].*", GANGS),
+    because("configz .componentconfig.profiles[0].plugins.multiPoint.enabled[20].*", GANGS),
     because("metrics family aggregator_discovery_*", NOT_OURS),
     because("metrics family apiserver_*", NOT_OURS),
     because("metrics family authenticat*", NOT_OURS),

@@ -144,9 +144,7 @@ impl GroupView {
                 let (have, want) = (numbers[part], self.units[part].min_member);
                 Lack::Members { have, want, of: self.units[part].name.clone() }
             }
-            (want, _) => {
-                Lack::Groups { have, want: want.unwrap_or(have), of: unit.name.clone() }
-            }
+            (want, _) => Lack::Groups { have, want: want.unwrap_or(have), of: unit.name.clone() },
         }
     }
 }

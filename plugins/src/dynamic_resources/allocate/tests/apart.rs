@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use berth_core::types::ResourceSlice;
 use berth_core::types::claim::{ConstraintKind, DeviceDemand, DeviceRequest};
 use berth_core::types::device::{AttributeValue, Placement};
-use berth_core::types::ResourceSlice;
 
 use super::super::testing::*;
 use super::super::{Options, Refused, Solutions};
