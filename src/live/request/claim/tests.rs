@@ -164,7 +164,7 @@ fn a_claim_of_a_group_is_reserved_once_and_for_the_group() {
         "apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "g", "uid": "g-1",
     });
     assert_eq!(body["status"], json!({"reservedFor": [entry]}));
-    assert_eq!(read(&claim(&body["status"])).reserved_for, [group.clone()]);
+    assert_eq!(read(&claim(&body["status"])).reserved_for, std::slice::from_ref(&group));
     let release = ClaimWrite::Release { consumer: group, deallocate: false };
     let (_, _, body) = sent(&op(7, release));
     let gone = json!([{"$patch": "delete", "uid": "g-1"}]);
