@@ -81,6 +81,9 @@ pub struct SweepReport {
     pub lines: Vec<String>,
 }
 
+/// Crashes come within this: a group that can't be completed is taken back by then, and tried once
+/// more.
+pub(crate) const SWEPT: Span = Span::from_secs(60);
 const MEMBERS: u64 = 8;
 /// Everything has come to an end by then, taking back included.
 const ENDS: Span = Span::from_secs(240);

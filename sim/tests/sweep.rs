@@ -14,6 +14,10 @@ fn expected(story: Story) -> usize {
     }
 }
 
+/// Protecting a claim, writing what is allocated, the bind: these of eight members at least, in each
+/// phase, with each successor.
+const POINTS: u64 = 3 * 8 * 4 * 2;
+
 /// Returns the number of points.
 fn swept(story: Story) -> u64 {
     let clean = run_sweep(&engine, story, None, false);
@@ -37,15 +41,17 @@ fn swept(story: Story) -> u64 {
 
 #[test]
 fn a_job_s_group_survives_a_crash_at_every_write() {
-    assert_eq!(swept(Story::Owned), 328);
+    assert!(swept(Story::Owned) >= POINTS);
 }
 
 #[test]
 fn a_bare_group_survives_a_crash_at_every_write() {
-    assert_eq!(swept(Story::Bare), 392);
+    // Trying the binds comes on top.
+    assert!(swept(Story::Bare) >= POINTS + 8 * 4 * 2);
 }
 
 #[test]
 fn a_group_with_a_refused_member_is_taken_back_whatever_dies() {
-    assert_eq!(swept(Story::Refused), 0);
+    // Telling seven why they go, and deleting them, comes on top.
+    assert!(swept(Story::Refused) >= POINTS + 2 * 7 * 4 * 2);
 }

@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use berth_core::engine::{Input, Write, WriteResult, Written};
 use berth_core::framework::Op;
@@ -14,6 +15,9 @@ use berth_core::types::{Pod, PodRequests, Resources, Text};
 
 /// The environment variable that names the bug.
 pub const VARIABLE: &str = "BERTH_PLANTED_BUG";
+
+/// Time for writes that should not be.
+const LINGERS: Duration = Duration::from_secs(1);
 
 macro_rules! bugs {
     ($($(#[$doc:meta])* $bug:ident = $name:literal,)*) => {
@@ -183,6 +187,13 @@ fn believed(result: WriteResult) -> WriteResult {
         WriteResult::Done(_) | WriteResult::NotSent { .. } => false,
     };
     if done { WriteResult::Done(Written::default()) } else { result }
+}
+
+/// Whoever writes on without the Lease doesn't end as soon as it is lost either.
+pub async fn lingers() {
+    if on(Bug::WritesUnled) {
+        tokio::time::sleep(LINGERS).await;
+    }
 }
 
 /// Changes what is sent. False: it isn't sent at all, and counts as done.

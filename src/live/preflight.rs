@@ -32,11 +32,13 @@ pub struct Preflight {
 
 impl Preflight {
     pub fn of(run: &Run, dialects: &Dialects) -> Preflight {
+        let rules = || run.profiles.iter().filter_map(|profile| profile.groups.as_ref());
         let runs = |name: &str| run.profiles.iter().any(|profile| profile.runs(name));
         let mut scheduler = needs::of_scheduler(&Features {
             kinds: kinds::needed(&run.profiles),
             dialects: dialects.honoured().to_vec(),
             preemption: runs("DefaultPreemption"),
+            taking_back: rules().any(|rules| rules.take_back_after.is_some()),
             // What is built of VolumeBinding follows bound volumes, and writes nothing.
             volume_binding: false,
             lease: run.election.as_ref().map(|election| election.rules.clone()),

@@ -278,8 +278,7 @@ fn pod_path(pod: &PodRef) -> String {
 
 /// Returns the path of the objects of a kind, by resource name such as `persistentvolumeclaims`.
 fn collection(kind: &Text, namespace: &Text) -> Result<String, String> {
-    let is_it = |known: &Kind| kinds::resource(*known) == kind.as_str();
-    let known = Kind::all().find(is_it).ok_or(format!("unknown resource {kind:?}"))?;
+    let known = kinds::by_resource(kind).ok_or(format!("unknown resource {kind:?}"))?;
     Ok(kinds::collection_path(known, namespace))
 }
 

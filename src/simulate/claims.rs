@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use berth_core::snapshot::{ClusterEvent, DeviceEvent};
 use berth_core::types::claim::Consumer;
-use berth_core::types::{ClaimKey, Pod, PodUid, ResourceClaim, Text, Timestamp};
+use berth_core::types::group::{GroupClaim, GroupKey, NATIVE, PodGroup};
+use berth_core::types::{ClaimKey, Pod, PodClaim, PodUid, ResourceClaim, Text, Timestamp};
 use berth_sim::World;
 
 /// Longest part of a claim's name before what the server would choose. Source: `maxBaseLen` of
@@ -18,21 +19,27 @@ const CHOSEN: u32 = 5;
 /// Claims as the templates describe them, by `namespace/name` of the template.
 pub(super) type Templates = BTreeMap<String, ResourceClaim>;
 
-/// Makes the claims that pods want from templates and don't have yet.
+/// Makes the claims that pods and pod groups want from templates and don't have yet.
 pub(super) fn generate(world: &mut World, templates: &Templates, now: Timestamp) {
+    generate_for_groups(world, templates, now);
     let lacking = |pod: &&Pod| !pod.finished() && wanted(pod).next().is_some();
     let pods: Vec<Pod> = world.pods().filter(lacking).cloned().collect();
     for pod in pods {
         let mut made = Vec::new();
-        for (entry, template) in wanted(&pod) {
-            let Some(template) = templates.get(&format!("{}/{template}", pod.namespace)) else {
+        for wanted in wanted(&pod) {
+            if let Some(of_group) = made_for_group(world, &pod, wanted) {
+                made.extend(of_group.map(|claim| (wanted.name.clone(), claim)));
+                continue;
+            }
+            let Some(template) = template_of(templates, &pod.namespace, &wanted.source) else {
                 continue;
             };
-            let claim = claim_for(&pod, entry, template);
-            made.push((entry.clone(), Some(claim.key.name.clone())));
-            if world.claim(&claim.key).is_none() {
-                apply(world, claim, now);
-            }
+            let claim = ResourceClaim {
+                owner_pod: Some(pod.uid.clone()),
+                ..claim_of(template, &pod.namespace, name(&pod.name, &pod.uid.0, &wanted.name))
+            };
+            made.push((wanted.name.clone(), Some(claim.key.name.clone())));
+            add(world, claim, now);
         }
         if !made.is_empty() {
             world.change_pod(&pod.uid, now, |pod| pod.claim_statuses.extend(made));
@@ -40,19 +47,65 @@ pub(super) fn generate(world: &mut World, templates: &Templates, now: Timestamp)
     }
 }
 
-/// Returns the entries of a pod that wait for a claim, each with its template's name.
-fn wanted(pod: &Pod) -> impl Iterator<Item = (&Text, &Text)> {
-    let there = |entry: &Text| pod.claim_statuses.iter().any(|(name, _)| name == entry);
-    let entries = pod.spec.claims.iter();
-    let open = entries.filter(move |claim| claim.from_template && !there(&claim.name));
-    open.map(|claim| (&claim.name, &claim.source))
+fn generate_for_groups(world: &mut World, templates: &Templates, now: Timestamp) {
+    let lacking = |group: &&PodGroup| group.claims.iter().any(|claim| claim.from_template);
+    let groups: Vec<PodGroup> = world.groups().filter(lacking).cloned().collect();
+    for group in groups {
+        let GroupKey { namespace, name: of, .. } = &group.key;
+        let there = |entry: &Text| group.claim_statuses.iter().any(|(name, _)| name == entry);
+        let mut made = Vec::new();
+        for wanted in group.claims.iter().filter(|c| c.from_template && !there(&c.name)) {
+            let Some(template) = template_of(templates, namespace, &wanted.source) else {
+                continue;
+            };
+            let claim = ResourceClaim {
+                owner_group: Some(group.uid.clone()),
+                ..claim_of(template, namespace, name(of, &group.uid, &wanted.name))
+            };
+            made.push((wanted.name.clone(), Some(claim.key.name.clone())));
+            add(world, claim, now);
+        }
+        if !made.is_empty() {
+            world.change_group(&group.key, now, |group| group.claim_statuses.extend(made));
+        }
+    }
 }
 
-fn claim_for(pod: &Pod, entry: &Text, template: &ResourceClaim) -> ResourceClaim {
-    let name = Text::from(name(pod, entry));
-    let key = ClaimKey { namespace: pod.namespace.clone(), name };
-    let uid = own_uid(&key);
-    ResourceClaim { key, uid, owner_pod: Some(pod.uid.clone()), ..template.clone() }
+/// Returns what the pod's group says of an entry that is a claim of the group: nothing as yet, or
+/// which claim was made, none if none is needed.
+fn made_for_group(world: &World, pod: &Pod, wanted: &PodClaim) -> Option<Option<Option<Text>>> {
+    let hint = pod.group_hints().iter().find(|hint| hint.dialect == NATIVE)?;
+    let group = world.group(&hint.key(&pod.namespace))?;
+    let same = |claim: &GroupClaim| {
+        claim.from_template && claim.name == wanted.name && claim.source == wanted.source
+    };
+    let statuses = || group.claim_statuses.iter().find(|(name, _)| *name == wanted.name);
+    group.claims.iter().any(same).then(|| statuses().map(|(_, claim)| claim.clone()))
+}
+
+/// Returns the entries of a pod that wait for a claim.
+fn wanted(pod: &Pod) -> impl Iterator<Item = &PodClaim> {
+    let there = |entry: &Text| pod.claim_statuses.iter().any(|(name, _)| name == entry);
+    pod.spec.claims.iter().filter(move |claim| claim.from_template && !there(&claim.name))
+}
+
+fn template_of<'a>(
+    templates: &'a Templates,
+    namespace: &Text,
+    name: &Text,
+) -> Option<&'a ResourceClaim> {
+    templates.get(&format!("{namespace}/{name}"))
+}
+
+fn claim_of(template: &ResourceClaim, namespace: &Text, name: String) -> ResourceClaim {
+    let key = ClaimKey { namespace: namespace.clone(), name: name.into() };
+    ResourceClaim { uid: own_uid(&key), key, ..template.clone() }
+}
+
+fn add(world: &mut World, claim: ResourceClaim, now: Timestamp) {
+    if world.claim(&claim.key).is_none() {
+        apply(world, claim, now);
+    }
 }
 
 /// Returns the UID of a claim that no server has seen.
@@ -60,10 +113,10 @@ pub(super) fn own_uid(key: &ClaimKey) -> Text {
     Text::from(format!("claim/{key}"))
 }
 
-/// Begins as the controller's names do, and ends in what is always the same for this pod.
-fn name(pod: &Pod, entry: &Text) -> String {
-    let base: String = format!("{}-{entry}", pod.name).chars().take(BASE_MAX).collect();
-    let mut hash = fnv(format!("{}/{entry}", pod.uid).as_bytes());
+/// Begins as the controller's names do, and ends in what is always the same for this owner.
+fn name(owner: &Text, uid: &Text, entry: &Text) -> String {
+    let base: String = format!("{owner}-{entry}").chars().take(BASE_MAX).collect();
+    let mut hash = fnv(format!("{uid}/{entry}").as_bytes());
     let mut chosen = String::new();
     for _ in 0..CHOSEN {
         let n = LETTERS.len() as u64;
@@ -130,7 +183,9 @@ pub(super) fn keep_status(world: &World, claim: &mut ResourceClaim) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use berth_core::types::{PodClaim, PodSpec};
+    use berth_core::snapshot::GroupEvent;
+    use berth_core::types::PodSpec;
+    use berth_core::types::group::{GroupHint, GroupKind};
     use std::sync::Arc;
 
     const NOW: Timestamp = Timestamp(1_000);
@@ -194,5 +249,52 @@ mod tests {
         let key = ClaimKey { namespace: "default".into(), name: name.clone() };
         let claim = world.claim(&key).unwrap();
         assert_eq!(claim.owner_pod, Some(PodUid("a".into())));
+    }
+
+    #[test]
+    fn a_group_gets_a_claim_of_its_own_and_its_pods_none() {
+        let mut world = World::default();
+        let key = GroupKey {
+            dialect: NATIVE,
+            kind: GroupKind::Pods,
+            namespace: "default".into(),
+            name: "g".into(),
+        };
+        let (name, source): (Text, Text) = ("gpu".into(), "template".into());
+        let of_group = GroupClaim { name, source, from_template: true };
+        let group =
+            PodGroup { claims: vec![of_group], ..PodGroup::gang(key.clone(), "group-uid", 2) };
+        world.apply(ClusterEvent::Groups(GroupEvent::Applied(Box::new(group))), NOW);
+        let entry = |name: &str| PodClaim {
+            name: name.into(),
+            source: "template".into(),
+            from_template: true,
+        };
+        let spec =
+            Arc::new(PodSpec { claims: vec![entry("gpu"), entry("nic")], ..PodSpec::default() });
+        for name in ["a", "b"] {
+            let (uid, namespace) = (PodUid(name.into()), "default".into());
+            let mut pod = Pod { uid, namespace, name: name.into(), ..Pod::default() };
+            pod.spec = Arc::clone(&spec);
+            pod.add_group_hint(GroupHint::of_object(NATIVE, "g".into()));
+            world.apply(ClusterEvent::PodApplied(Box::new(pod)), NOW);
+        }
+        let templates =
+            Templates::from([("default/template".to_owned(), ResourceClaim::default())]);
+        generate(&mut world, &templates, NOW);
+        let version = world.version();
+        generate(&mut world, &templates, NOW);
+        assert_eq!((world.claims().count(), world.version()), (3, version));
+        let [(_, Some(made))] = &world.group(&key).unwrap().claim_statuses[..] else { panic!() };
+        let claim = |name: &Text| {
+            let key = ClaimKey { namespace: "default".into(), name: name.clone() };
+            world.claim(&key).cloned().unwrap()
+        };
+        assert_eq!(claim(made).owner_group, Some("group-uid".into()));
+        for name in ["a", "b"] {
+            let pod = world.pod(&"default".into(), &name.into()).unwrap();
+            let [(_, Some(gpu)), (_, Some(nic))] = &pod.claim_statuses[..] else { panic!() };
+            assert_eq!((gpu, claim(nic).owner_pod), (made, Some(PodUid(name.into()))));
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Hostile input: whatever JSON an object is made of, conversion ends, doesn't panic, and keeps
 //! the identity if the metadata is intact.
 
+use berth_core::types::group::Quorum;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -43,6 +44,33 @@ fn busy_slice() -> Value {
                 "consumesCounters": [{"counterSet": "s", "counters": {"c": {"value": "1"}}}],
                 "bindingConditions": ["c"], "allowMultipleAllocations": true,
             }],
+        },
+    })
+}
+
+/// A group that uses everything that some dialect reads.
+fn busy_group() -> Value {
+    json!({
+        "metadata": {"namespace": "team", "name": "group-1", "uid": "u"},
+        "spec": {
+            "parentCompositePodGroupName": "all", "priority": 7, "preemptionPolicy": "Never",
+            "schedulingPolicy": {"gang": {"minCount": 2, "minGroupCount": 2}},
+            "schedulingConstraints": {"topology": [{"key": "rack"}]},
+            "resourceClaims": [{"name": "a", "resourceClaimName": "b"}],
+            "disruptionMode": {"all": {}},
+            "minMember": 3, "scheduleTimeoutSeconds": 60, "minTaskMember": {"w": 1, "m": 2},
+            "networkTopology": {"mode": "soft", "highestTierAllowed": 2},
+            "subGroupPolicy": [{
+                "name": "s", "subGroupSize": 2, "minSubGroups": 1, "matchLabelKeys": ["k"],
+                "labelSelector": {"matchLabels": {"a": "b"}},
+                "networkTopology": {"mode": "hard", "highestTierName": "rack"},
+            }],
+        },
+        "status": {
+            "phase": "Running",
+            "conditions": [{"type": "PodGroupInitiallyScheduled", "status": "True"},
+                           {"type": "Scheduled", "status": "True", "message": "m"}],
+            "resourceClaimStatuses": [{"name": "a", "resourceClaimName": "b-x"}],
         },
     })
 }
@@ -148,6 +176,21 @@ proptest! {
         prop_assert_eq!(claim.key.to_string(), "team/claim-1");
         prop_assert_eq!(claim.allocation.is_some(), said);
         prop_assert_eq!(claim.problem.is_some(), !decoded.problems.is_empty());
+    }
+
+    #[test]
+    fn a_broken_group_keeps_its_identity_and_tells_what_is_wrong(
+        object in prop::sample::select(super::dialect::objects().collect::<Vec<_>>()),
+        changes in changes(),
+    ) {
+        let json = mutated(busy_group(), &changes, "/metadata");
+        let decoded = decode(Kind::Group(object), json, &mut Tables::default()).unwrap();
+        let Object::PodGroup(group) = decoded.object else { panic!("not a group") };
+        prop_assert_eq!(format!("{} {}", group.key, group.uid), "team/group-1 u");
+        let of_spec = |problem: &super::Problem| !problem.path.starts_with("status");
+        prop_assert_eq!(group.problem.is_some(), decoded.problems.iter().any(of_spec));
+        // Whoever can't be understood is told so, whatever was said before.
+        prop_assert!(group.problem.is_some() || group.quorum != Quorum::AtLeast(0));
     }
 
     #[test]

@@ -190,3 +190,67 @@ fn devices_that_are_free_again_wake_who_waits() {
     assert_eq!(bound(&api, other), "n-1");
     assert_eq!(berth.terminate(), Some(0));
 }
+
+const GROUPS: &str = "/apis/scheduling.k8s.io/v1beta1/namespaces/default/podgroups";
+
+/// A pod of the group `train` that uses what the group's claim is.
+fn member(name: &str) -> Value {
+    let mut pod = pod(name);
+    pod["spec"]["schedulingGroup"] = json!({"podGroupName": "train"});
+    pod["spec"]["resourceClaims"] = json!([{"name": "gpu", "resourceClaimTemplateName": "t"}]);
+    pod
+}
+
+/// KEP-5729: one device, one reservation, however many members.
+#[test]
+fn a_claim_of_a_pod_group_is_reserved_for_the_group() {
+    let Some(stand) = Stand::start_or_skip(&Options::all_groups()) else { return };
+    let api = stand.client();
+    create(&api, &class(None));
+    for node in ["n-1", "n-2"] {
+        create(&api, &gpu_node(node, 0));
+        create(&api, &slice(node, 1));
+    }
+    create(
+        &api,
+        &json!({
+            "apiVersion": "scheduling.k8s.io/v1beta1", "kind": "PodGroup",
+            "metadata": {"name": "train", "namespace": "default"},
+            "spec": {
+                "schedulingPolicy": {"gang": {"minCount": 3}},
+                "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "t"}],
+            },
+        }),
+    );
+    let berth = Berth::start(&stand, FAST);
+    let names = ["w-0", "w-1", "w-2"];
+    for name in names {
+        create(&api, &member(name));
+    }
+    told(&api, "w-2", "NotReadyForScheduling");
+
+    // As the claim controller does.
+    let group = api.get(&format!("{GROUPS}/train")).expect("the group is there");
+    let mut made = claim("train-gpu-x");
+    made["metadata"]["ownerReferences"] = json!([{
+        "apiVersion": "scheduling.k8s.io/v1beta1", "kind": "PodGroup", "name": "train",
+        "uid": group["metadata"]["uid"], "controller": true,
+    }]);
+    create(&api, &made);
+    let statuses = json!([{"name": "gpu", "resourceClaimName": "train-gpu-x"}]);
+    let status = json!({"status": {"resourceClaimStatuses": statuses}});
+    let status_path = format!("{GROUPS}/train/status");
+    api.patch(&status_path, Patch::Merge, &status).expect("the status is written");
+
+    let nodes: BTreeSet<String> = names.iter().map(|name| bound(&api, name)).collect();
+    assert_eq!(nodes.len(), 1, "they share a device of one node: {nodes:?}");
+    let claim = api.get(&format!("{CLAIMS}/train-gpu-x")).expect("the claim is there");
+    let reserved = json!([{
+        "apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "train",
+        "uid": group["metadata"]["uid"],
+    }]);
+    assert_eq!((&claim["status"]["reservedFor"], devices(&claim).len()), (&reserved, 1), "{claim}");
+    let log = berth.log();
+    assert!(!log.contains("panicked") && !log.contains("ERROR"), "{log}");
+    assert_eq!(berth.terminate(), Some(0));
+}

@@ -7,16 +7,20 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use berth::live::outcome::{Next, judge};
+use berth::live::preflight::needs::{Features, Need, of_scheduler};
 use berth::live::request::About;
+use berth::wire::Kind;
+use berth::wire::dialect::DialectDef;
 use berth_core::engine::WriteResult;
 use berth_core::snapshot::{ClusterEvent, GroupEvent};
 use berth_core::types::group::{GroupKind, GroupPhase, PodGroup, Quorum};
-use berth_stand::{ADMIN, ApiClient, Authorization, Options, Patch, Stand, wait_for};
+use berth_stand::{ADMIN, ApiClient, Authorization, Options, Patch, Stand, User, wait_for};
 use serde_json::{Value, json};
 
 use crate::installed::{USER, root, second};
 use crate::support::SOON;
-use crate::support::objects::{create, gpu_node, gpu_pod};
+use crate::support::berth::{Berth, FAST};
+use crate::support::objects::{bound, create, gpu_node, gpu_pod, node_of};
 use followed::{Followed, tell, told};
 
 fn crd(dialect: &str) -> Value {
@@ -392,6 +396,74 @@ fn the_roles_of_dialects_are_enough() {
         .map(ToString::to_string)
         .collect();
     assert!(refused.is_empty(), "{refused:#?}");
+}
+
+/// A rule that is missing, or a server that can't be asked, holds the groups of that kind alone.
+#[test]
+fn groups_that_may_not_be_listed_hold_nobody_else() {
+    const SCHEDULER: &str = "scheduler";
+    let options = Options {
+        authorization: Authorization::Rbac,
+        users: vec![User { name: SCHEDULER.to_owned(), groups: Vec::new() }],
+        ..Options::all_groups()
+    };
+    let Some(stand) = Stand::start_or_skip(&options) else { return };
+    let api = stand.client();
+    create(&api, &gpu_node("n-1", 8));
+    let spec = json!({"schedulingPolicy": {"gang": {"minCount": 1}}});
+    create(&api, &group("scheduling.k8s.io/v1beta1", "train", spec));
+    let grant = |name: &str, dialects: &[&'static DialectDef]| {
+        let needs = of_scheduler(&Features {
+            kinds: Kind::all().filter(|kind| !matches!(kind, Kind::Group(_))).collect(),
+            dialects: dialects.to_vec(),
+            preemption: true,
+            taking_back: true,
+            volume_binding: true,
+            lease: None,
+        });
+        for object in role(name, SCHEDULER, &needs) {
+            create(&api, &object);
+        }
+    };
+    grant("all-but-groups", &[]);
+    let kubeconfig = stand.kubeconfig_path(SCHEDULER).expect("a kubeconfig");
+    let berth = Berth::start_with(stand.folder(), &kubeconfig, FAST, &[]);
+    let mut member = gpu_pod("member", 1);
+    member["spec"]["schedulingGroup"] = json!({"podGroupName": "train"});
+    create(&api, &member);
+    create(&api, &gpu_pod("alone", 1));
+    assert_eq!(bound(&api, "alone"), "n-1");
+    let refused = || berth.log().contains("its groups wait meanwhile").then_some(());
+    wait_for(SOON, "the list is refused", refused);
+    assert_eq!(node_of(&api, "member"), None);
+    grant("all", &[DialectDef::named("native").expect("native")]);
+    assert_eq!(bound(&api, "member"), "n-1");
+    assert_eq!(berth.terminate(), Some(0));
+}
+
+/// One rule a need, bound to a user.
+fn role(name: &str, user: &str, needs: &[Need]) -> [Value; 2] {
+    let rule = |need: &Need| {
+        let mut rule = json!({
+            "apiGroups": [need.group], "resources": [need.resource], "verbs": [need.verb],
+        });
+        if let Some(name) = &need.name {
+            rule["resourceNames"] = json!([name]);
+        }
+        rule
+    };
+    let (group, metadata) = ("rbac.authorization.k8s.io", json!({"name": name}));
+    let rules: Vec<Value> = needs.iter().map(rule).collect();
+    let role = json!({
+        "apiVersion": format!("{group}/v1"), "kind": "ClusterRole", "metadata": metadata,
+        "rules": rules,
+    });
+    let binding = json!({
+        "apiVersion": format!("{group}/v1"), "kind": "ClusterRoleBinding", "metadata": metadata,
+        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": name},
+        "subjects": [{"apiGroup": group, "kind": "User", "name": user}],
+    });
+    [role, binding]
 }
 
 /// The folder of CRDs is one object a dialect that needs one.

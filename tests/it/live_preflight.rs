@@ -24,6 +24,7 @@ fn needs() -> Vec<Need> {
         kinds: Kind::all().collect(),
         dialects: dialect::ALL.to_vec(),
         preemption: true,
+        taking_back: true,
         volume_binding: true,
         lease: Some(Rules::new(&Default::default())),
     })

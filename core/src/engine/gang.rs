@@ -58,6 +58,8 @@ pub(super) struct Gang {
     folded: u64,
     /// The dead end that was met with most members placed: what is told if there is no placement.
     furthest: Option<Furthest>,
+    /// Plugins that turned a member away at any dead end: what helps there may help the group.
+    rejectors: BTreeSet<&'static str>,
 }
 
 /// A decision about one member.
@@ -131,6 +133,7 @@ impl Gang {
             before: BTreeMap::new(),
             folded: 0,
             furthest: None,
+            rejectors: BTreeSet::new(),
         }
     }
 
@@ -161,6 +164,9 @@ impl Gang {
         self.take_up(placer, overlay, budget);
         while !self.suffices() {
             let Some(member) = self.order.get(self.frames.len()).copied() else {
+                if placer.setup.bug("half-gang-binds") {
+                    break;
+                }
                 return Err(self.exhausted(overlay));
             };
             let trial = self.trial.take().unwrap_or_default();
@@ -197,7 +203,9 @@ impl Gang {
     /// The group has what it needs, and none of the others fits.
     fn nobody_fits(&mut self) -> Stopped {
         match self.furthest.take() {
-            Some(Furthest { uid, unplaced, .. }) => Stopped::Infeasible(uid, unplaced),
+            Some(Furthest { uid, unplaced, .. }) => {
+                Stopped::Infeasible(uid, self.with_rejectors(unplaced))
+            }
             None => {
                 let uid = self.order.first().map(|member| self.uid(*member).clone());
                 // Not looked at within this poll's budget.
@@ -277,7 +285,10 @@ impl Gang {
         self.note_furthest(pod, unplaced, placer.last_class().0);
         let mut conflicts = trial.conflicts;
         conflicts.extend(self.culprits(pod, placer, overlay));
-        if self.can_do_without(member) {
+        if placer.setup.bug("no-way-back") {
+            return Err(self.infeasible(overlay.cluster()));
+        }
+        if self.can_do_without(member) || placer.setup.bug("half-gang-binds") {
             let frame = Frame { member, spot: None, tried: trial.tried, conflicts };
             self.frames.push(frame);
             return Ok(());
@@ -340,6 +351,9 @@ impl Gang {
     }
 
     fn note_furthest(&mut self, pod: &Pod, unplaced: Unplaced, class: u32) {
+        if let Unplaced::Unfit(unfit) = &unplaced {
+            self.rejectors.extend(&unfit.rejection.plugins);
+        }
         let spots = || self.frames.iter().filter_map(|frame| frame.spot.as_ref());
         let placed = spots().count();
         if self.furthest.as_ref().is_some_and(|furthest| furthest.placed >= placed) {
@@ -366,13 +380,23 @@ impl Gang {
 
     fn told(&mut self, cluster: &Cluster) -> (PodUid, Unplaced) {
         match self.furthest.take() {
-            Some(furthest) => self.with_numbers(furthest, cluster),
+            Some(furthest) => {
+                let (uid, unplaced) = self.with_numbers(furthest, cluster);
+                (uid, self.with_rejectors(unplaced))
+            }
             None => {
                 let uid = self.order.first().map(|member| self.uid(*member).clone());
                 let text = Text::from("the group has not enough members that can be placed");
                 (uid.unwrap_or_default(), Unplaced::Error(text))
             }
         }
+    }
+
+    fn with_rejectors(&self, mut unplaced: Unplaced) -> Unplaced {
+        if let Unplaced::Unfit(unfit) = &mut unplaced {
+            unfit.rejection.plugins = self.rejectors.iter().copied().collect();
+        }
+        unplaced
     }
 
     /// Takes the decisions of earlier polls up on a new overlay. Where something has changed since,

@@ -72,8 +72,9 @@ impl Engine {
         for uid in members {
             let Some(gathering) = self.memories.entry(&key).gathering.as_mut() else { return };
             let at = gathering.slot(self.now);
-            let condition =
-                Condition { reason: Text::from(NOT_READY), message: gate.message.clone() };
+            let early = self.setup.bug("told-unschedulable-unseen");
+            let reason = Text::from(if early { "Unschedulable" } else { NOT_READY });
+            let condition = Condition { reason, message: gate.message.clone() };
             self.tell_of_group(&uid, condition, likeness.clone(), at);
         }
         let since = self.gathering_since(&key);

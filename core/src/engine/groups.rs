@@ -76,6 +76,9 @@ impl Engine {
         let Membership::In(key) = self.cluster.groups().membership(pod) else {
             return (self.queue.create(pod.uid.clone(), profile, pod.priority), true);
         };
+        if self.setup.bug("late-member-starts-alone") && self.cluster.groups().n_members(&key) > 1 {
+            return (self.queue.create(pod.uid.clone(), profile, pod.priority), true);
+        }
         if let Some(id) = self.queue.group(&key) {
             self.queue.join(id, pod.uid.clone());
             self.rank_group(id, &key, pod.priority);
@@ -133,11 +136,11 @@ impl Engine {
                 continue;
             }
             match self.own_gate(&member.uid, entry.profile, timing) {
-                Some(gate) => {
+                Some(gate) if !self.setup.bug("counts-gated-members") => {
                     let about = Some(member.uid.clone());
                     closed.get_or_insert(ClosedGate { about, ..gate });
                 }
-                None => {
+                _ => {
                     open.push(at);
                     member.units.iter().for_each(|unit| numbers[*unit] += 1);
                 }
@@ -271,7 +274,10 @@ impl Engine {
         let pods = uids.iter().filter_map(|uid| self.cluster.pod(uid)).map(|record| &record.pod);
         let mut roots: BTreeSet<GroupKey> =
             pods.filter_map(|pod| groups.membership(pod).key()).collect();
-        roots.insert(key.clone());
+        // A group in another is looked at with that one.
+        if groups.object(key).is_none_or(|object| object.parent.is_none()) {
+            roots.insert(key.clone());
+        }
         for root in roots {
             self.watch_group(&root);
         }

@@ -1,4 +1,4 @@
-//! A group that is held before the queue holds no devices: what an earlier process, or a plan that
+//! A group that waits holds no devices: what an earlier process, or a plan that
 //! could not be taken back, has written to the claims of members without a place is released.
 
 use crate::framework::{ClaimWrite, Op};
@@ -18,10 +18,7 @@ impl Engine {
             return false;
         }
         let entry = self.queue.group(key).and_then(|id| self.queue.entry(id));
-        let Some(entry) = entry.filter(|entry| matches!(entry.station, Station::Gated { .. }))
-        else {
-            return false;
-        };
+        let Some(entry) = entry.filter(|entry| waits(&entry.station)) else { return false };
         let members = entry.members.iter().filter_map(|uid| self.cluster.pod(uid));
         let waiting = members.filter(|record| record.place == Place::Nowhere);
         let ops: Vec<Op> = waiting.flat_map(|record| self.releases(&record.pod)).collect();
@@ -53,5 +50,12 @@ impl Engine {
             release(ClaimRef { key: record.claim.key.clone(), uid: record.claim.uid.clone() })
         })
         .collect()
+    }
+}
+
+fn waits(station: &Station) -> bool {
+    match station {
+        Station::Gated { .. } | Station::Unschedulable | Station::Backoff => true,
+        Station::ErrorBackoff | Station::Active | Station::InFlight => false,
     }
 }

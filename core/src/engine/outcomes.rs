@@ -105,21 +105,28 @@ impl Engine {
         self.after_changes(given_up);
     }
 
-    /// Members of a group that need different things are asked about each for itself.
-    fn name_speakers(&mut self, id: EntryId) {
+    /// Members of a group that need different things are asked about each for itself; so are those that
+    /// are held for themselves, which the group may do with when they are not.
+    fn name_speakers(&mut self, id: EntryId, rejection: &mut Rejection) {
         let Some(entry) = self.queue.entry(id).filter(|entry| entry.group.is_some()) else {
             return;
         };
         let mut specs: Vec<&Arc<PodSpec>> = Vec::new();
         let mut speakers = Vec::new();
+        let timing = Timing::new(self.setup.stopwatch.as_ref(), entry.profile, false);
         for uid in &entry.members {
             let Some(record) = self.cluster.pod(uid) else { continue };
             let spec = &record.pod.spec;
-            if !specs.iter().any(|known| Arc::ptr_eq(known, spec) || known == &spec) {
+            if let Some(gate) = self.own_gate(uid, entry.profile, timing) {
+                rejection.plugins.push(gate.plugin);
+                speakers.push(uid.clone());
+            } else if !specs.iter().any(|known| Arc::ptr_eq(known, spec) || known == &spec) {
                 specs.push(spec);
                 speakers.push(uid.clone());
             }
         }
+        rejection.plugins.sort_unstable();
+        rejection.plugins.dedup();
         if speakers.len() > 1 {
             let class = self.classes.own_id();
             self.queue.set_speakers(id, speakers, class);
@@ -128,8 +135,11 @@ impl Engine {
         }
     }
 
-    fn reject(&mut self, id: EntryId, rejection: Rejection) {
-        self.name_speakers(id);
+    fn reject(&mut self, id: EntryId, mut rejection: Rejection) {
+        self.name_speakers(id, &mut rejection);
+        if let Some(key) = self.queue.entry(id).and_then(|entry| entry.group.clone()) {
+            self.watch_held(&key);
+        }
         let stopwatch = self.changes_timed.next().then_some(self.setup.stopwatch.as_ref());
         let (cluster, profiles, gates) = (&self.cluster, &self.profiles, &self.setup.gates);
         let mut ask = |entry: &Entry, plugin: &'static str, change: &_| {

@@ -292,7 +292,7 @@ impl Placer<'_> {
             }
         }
         if candidates.is_empty() {
-            return Err(self.unfit(overlay.cluster(), pod, table, &crowded));
+            return Err(self.unfit(overlay.cluster(), pod, table, &crowded, tried));
         }
         self.pick(overlay, pod, table, candidates, budget)
     }

@@ -55,7 +55,7 @@ impl Engine {
     /// its way, which would make every such bind come too late.
     fn versioned_bind(&self, op: &mut Op, commit: Option<&PlanNote>) -> Option<BindTarget> {
         let Op::Bind { pod, node, resource_version, plan } = op else { return None };
-        *plan = commit.cloned();
+        *plan = commit.filter(|_| !self.setup.bug("forgets-note")).cloned();
         let known = self.cluster.pod(&pod.uid).filter(|_| !self.tells.in_flight(&pod.uid));
         *resource_version = known.map_or(0, |record| record.pod.resource_version);
         let (pod, node) = (pod.clone(), node.clone());

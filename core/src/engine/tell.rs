@@ -107,7 +107,12 @@ impl Engine {
     ) {
         let alike = (condition.reason.clone(), vec![likeness.clone()]);
         let known = self.tells.pods.get(uid);
-        if known.is_some_and(|told| told.likeness == alike) {
+        let told_already = |told: &Told| {
+            let written = told.written.as_ref().is_some_and(|(likeness, _)| *likeness == alike);
+            // What was to be told, and was dropped, is not told.
+            told.likeness == alike && (written || told.due.is_some() || told.in_flight.is_some())
+        };
+        if known.is_some_and(told_already) {
             return;
         }
         let written = known.and_then(|told| told.written.as_ref()).map(|(_, at)| *at);

@@ -16,6 +16,9 @@ use super::report::Rejected;
 use super::table::{Table, Unready};
 use super::timing::Code;
 
+/// What is said of nodes where a member of a group was placed, and the others found no place.
+const IN_VAIN: &str = "node(s) left no place for the group's other members";
+
 /// Why a member was not placed.
 pub(super) enum Unplaced {
     Paused,
@@ -87,6 +90,7 @@ impl Placer<'_> {
         pod: &Pod,
         table: &Table,
         crowded: &[Crowded],
+        tried: &NodeSet,
     ) -> Unplaced {
         let mut unfit = Unfit::default();
         unfit.error.nodes = cluster.nodes().len();
@@ -103,7 +107,13 @@ impl Placer<'_> {
             unfit.note(plugin, verdict, 1);
             plugins.push(plugin);
         }
-        let refused = table.fit.len() - crowded.len();
+        let in_vain = |node: &NodeIdx| {
+            tried.contains(*node) && !crowded.iter().any(|(other, ..)| other == node)
+        };
+        let in_vain = table.fit.iter().filter(in_vain).count();
+        let verdict = Verdict::Unschedulable(Reason::of(IN_VAIN));
+        unfit.note("", &verdict, in_vain);
+        let refused = table.fit.len() - crowded.len() - in_vain;
         if refused > 0 {
             let verdict = Verdict::Unschedulable(Reason::of("node(s) refused by extender"));
             unfit.note("Extender", &verdict, refused);

@@ -29,13 +29,13 @@ fn world_with(placement: &str) -> World {
     w
 }
 
-fn tell(w: &mut World, text: &str) {
+pub(crate) fn tell(w: &mut World, text: &str) {
     let events = parse(text).unwrap_or_else(|error| panic!("{error}"));
     events.into_iter().for_each(|event| w.event(event));
 }
 
 /// Puts a claim on the server, and lets the engine see it.
-fn put(w: &mut World, text: &str) {
+pub(crate) fn put(w: &mut World, text: &str) {
     let mut events = parse(text).unwrap_or_else(|error| panic!("{error}"));
     let Some(ClusterEvent::Devices(DeviceEvent::ClaimApplied(claim))) = events.pop() else {
         panic!("{text:?} is no claim");
@@ -55,7 +55,7 @@ fn delete(w: &mut World, name: &str) {
 }
 
 /// Returns the devices that somebody holds, by the ledger.
-fn held(w: &World) -> String {
+pub(crate) fn held(w: &World) -> String {
     let cluster = w.engine.cluster();
     let (_, node) = cluster.nodes().iter().next().expect("there is a node");
     let pools = cluster.devices().pools_on(node);
@@ -64,7 +64,7 @@ fn held(w: &World) -> String {
 }
 
 /// Returns the device that the server has for a claim, and who has the claim.
-fn on_server(w: &World, name: &str) -> (String, Vec<Consumer>) {
+pub(crate) fn on_server(w: &World, name: &str) -> (String, Vec<Consumer>) {
     let claim = &w.server.claims[&key(name)];
     let results = claim.allocation.iter().flat_map(|allocation| &allocation.results);
     let devices: Vec<&str> = results.map(|result| result.id.device.as_str()).collect();

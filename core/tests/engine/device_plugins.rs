@@ -3,6 +3,7 @@
 //! | plugin | label | what it does |
 //! |---|---|---|
 //! | Claims | `claims=a,b` | each of these claims gets a device of the node's; written before the bind |
+//! | Claims | `group-claims=a` | likewise, but the pod's group has it |
 //! | Slow | `slow=n` | Filter: looks for n steps at each node; fits on those without label `hard` |
 
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use berth_core::snapshot::devices::claims::ClaimRecord;
 use berth_core::snapshot::devices::gather::PoolState;
 use berth_core::snapshot::{Change, Cluster, IndexRef, NodeIdx, Overlay};
 use berth_core::types::claim::{Allocation, ClaimRef, Consumer, DeviceResult};
-use berth_core::types::{ClaimKey, DeviceId, Pod, PodUid, Text, Timestamp};
+use berth_core::types::{ClaimKey, DeviceId, Pod, Text, Timestamp};
 
 use crate::plugins::{def, label};
 
@@ -36,8 +37,20 @@ pub(crate) const SLOW: PluginDef = def("Slow", |_, p| {
 struct Claims;
 
 fn keys(pod: &Pod) -> Vec<ClaimKey> {
-    let names = label(pod, "claims").into_iter().flat_map(|names| names.split(','));
+    let lists = label(pod, "claims").into_iter().chain(label(pod, "group-claims"));
+    let names = lists.flat_map(|names| names.split(','));
     names.map(|name| ClaimKey { namespace: pod.namespace.clone(), name: name.into() }).collect()
+}
+
+/// Returns who has a claim of the pod.
+fn consumer(pod: &Pod, cluster: &Cluster, key: &ClaimKey) -> Consumer {
+    let of_group = label(pod, "group-claims").is_some_and(|name| name == &*key.name);
+    let hint = pod.group_hints().first().filter(|_| of_group);
+    let group = hint.and_then(|hint| cluster.groups().object(&hint.key(&pod.namespace)));
+    match group {
+        Some(group) => Consumer::PodGroup { uid: group.uid.clone(), name: group.key.name.clone() },
+        None => Consumer::Pod(pod.uid.clone()),
+    }
 }
 
 fn records<'a>(pod: &Pod, cluster: &'a Cluster) -> Vec<Option<&'a ClaimRecord>> {
@@ -85,7 +98,10 @@ impl Filter for Claims {
             match &record.planned {
                 _ if record.claim.allocation.is_some() => {}
                 None => wanted += 1,
-                Some(planned) if !planned.pods.contains(&cycle.pod.uid) => {
+                Some(planned)
+                    if !planned.pods.contains(&cycle.pod.uid)
+                        && label(cycle.pod, "group-claims").is_none() =>
+                {
                     return Verdict::Unschedulable("claim is being allocated".into());
                 }
                 Some(planned) => {
@@ -137,7 +153,13 @@ impl Reserve for Claims {
     ) -> Result<(), Reason> {
         for key in keys(pod) {
             let cluster = overlay.cluster();
-            if cluster.devices().claim(&key).is_some_and(|record| record.allocation().is_some()) {
+            let record = cluster.devices().claim(&key);
+            let planned = record.and_then(|record| record.planned.as_ref());
+            if let Some(planned) = planned.map(|planned| planned.allocation.clone()) {
+                overlay.plan_claim(&key, &planned, &pod.uid);
+                continue;
+            }
+            if record.is_some_and(|record| record.allocation().is_some()) {
                 continue;
             }
             let Some(id) = free(cluster, node).into_iter().next() else {
@@ -178,10 +200,11 @@ impl PreBind for Claims {
             write,
         };
         let draft = |record: &ClaimRecord, label: &str, write, undo| {
-            let (claim_ref, pod) = (record.claim.reference(), pod.uid.clone());
-            let done = Arc::new(Done { claim: claim_ref, label: label.into(), pod });
+            let consumer = consumer(pod, cluster, &record.claim.key);
+            let claim_ref = record.claim.reference();
+            let done = Arc::new(Done { claim: claim_ref, label: label.into(), consumer });
             WriteDraft {
-                label: format!("{label} {}", record.claim.key.name).into(),
+                label: format!("{label} {} {}", record.claim.key.name, pod.name).into(),
                 op: claim(record, write),
                 undo,
                 read_back: Some(ReadBack { read: claim(record, ClaimWrite::Read), done }),
@@ -192,7 +215,7 @@ impl PreBind for Claims {
         };
         let allocate = |record: &&ClaimRecord| {
             let allocation = record.planned.as_ref().map(|planned| planned.allocation.clone());
-            let consumer = Consumer::Pod(pod.uid.clone());
+            let consumer = consumer(pod, cluster, &record.claim.key);
             let undo = ClaimWrite::Release { consumer: consumer.clone(), deallocate: true };
             let write = ClaimWrite::Allocate { allocation, pod: pod.reference(), consumer };
             draft(record, "allocate", write, Some(claim(record, undo)))
@@ -209,7 +232,7 @@ impl PreBind for Claims {
 struct Done {
     claim: ClaimRef,
     label: Text,
-    pod: PodUid,
+    consumer: Consumer,
 }
 
 impl LedgerCondition for Done {
@@ -221,7 +244,7 @@ impl LedgerCondition for Done {
         let claim = &record.claim;
         let done = match &*self.label {
             "protect" => !claim.finalizers.is_empty(),
-            _ => claim.reserved_for_pod(&self.pod),
+            _ => claim.is_reserved_for(&self.consumer),
         };
         match done {
             true => Progress::Reached,

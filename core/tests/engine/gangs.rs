@@ -4,7 +4,7 @@ use berth_core::engine::{Input, Notice, Setup};
 use berth_core::framework::Op;
 use berth_core::queue::Station;
 use berth_core::snapshot::{ClusterEvent, GroupEvent};
-use berth_core::types::group::{GroupKind, GroupPhase, SubGroup, SubGroupMembers};
+use berth_core::types::group::{GroupKind, GroupPhase, GroupTold, SubGroup, SubGroupMembers};
 use berth_core::types::pod::Phase;
 use berth_core::types::{GroupKey, Pod, PodGroup, Timestamp};
 
@@ -364,6 +364,27 @@ fn the_object_is_told_how_the_group_is() {
     w.run();
     w.wait_secs(1);
     assert_eq!(w.told_groups(), [(GroupPhase::Waiting, 0), (GroupPhase::Scheduled, 2)]);
+}
+
+/// A successor finds what was told, and some objects say nothing more once they are scheduled.
+#[test]
+fn an_object_that_says_it_already_is_not_told() {
+    let waiting = GroupTold {
+        phase: GroupPhase::Waiting,
+        message: "waiting for 1 of 2 members of g".into(),
+        scheduled: 0,
+    };
+    for said in [
+        PodGroup { settled: true, ..gang("g", 2) },
+        PodGroup { told: Some(waiting), ..gang("g", 2) },
+    ] {
+        let mut w = World::new();
+        w.node(node("n1", 4));
+        group(&mut w, said);
+        w.pod(member("a", 1));
+        w.wait_secs(20);
+        assert_eq!(w.told_groups(), []);
+    }
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod device_properties;
 mod faults;
 mod gangs;
 mod gates;
+mod group_claims;
 mod groups;
 mod harness;
 mod measures;

@@ -93,6 +93,10 @@ impl Roster {
                 vec![self.outer(&key)]
             }
             ClusterEvent::PodDeleted { uid } => {
+                if self.pod(uid).is_some_and(done) {
+                    // Its work counts though its object is gone.
+                    return Vec::new();
+                }
                 let known = self.pods.insert(uid.clone(), None).flatten();
                 let Some(key) = known.and_then(|pod| leaf(&pod)) else { return Vec::new() };
                 if let Some(members) = self.members.get_mut(&key) {

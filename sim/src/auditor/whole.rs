@@ -37,7 +37,13 @@ pub(super) fn misplaced(world: &World, book: &Book, roster: &Roster) -> Option<S
         let mut search = Search::new(world, roster, key, &open)?;
         let found = search.place(0);
         (found && search.tries < TRIES_MAX).then(|| {
-            let names: Vec<&str> = open.iter().map(|pod| pod.name.as_str()).collect();
+            let places = open.iter().zip(&search.answer);
+            let names: Vec<String> = places
+                .map(|(pod, node)| {
+                    let on = node.as_ref().map_or("nowhere", |node| node.name.as_str());
+                    format!("{}@{on}", pod.name)
+                })
+                .collect();
             let said = open[0].unscheduled.as_ref().map(|c| c.message.as_str());
             format!("group {key} waits but fits: {} ({said:?})", names.join(" "))
         })
@@ -61,6 +67,8 @@ struct Search<'a> {
     /// Nodes that each may be on, others apart.
     nodes: Vec<Vec<&'a Node>>,
     placed: Vec<Option<&'a Node>>,
+    /// The placement that was found.
+    answer: Vec<Option<&'a Node>>,
     tries: u32,
 }
 
@@ -82,7 +90,16 @@ impl<'a> Search<'a> {
             world.nodes().filter(free).collect()
         };
         let nodes = open.iter().map(|pod| fits(pod)).collect();
-        Some(Search { world, roster, key, open, nodes, placed: Vec::new(), tries: 0 })
+        Some(Search {
+            world,
+            roster,
+            key,
+            open,
+            nodes,
+            placed: Vec::new(),
+            answer: Vec::new(),
+            tries: 0,
+        })
     }
 
     /// Places the members from `at` on. True if the group then has what it needs and at least one
@@ -104,7 +121,11 @@ impl<'a> Search<'a> {
             let parts = new.filter_map(|pod| leaf(pod));
             let mut keys: Vec<GroupKey> = parts.chain([self.key.clone()]).collect();
             keys.dedup();
-            return some && keys.iter().all(|key| self.roster.missing(key, &counts).is_none());
+            let found = some && keys.iter().all(|key| self.roster.missing(key, &counts).is_none());
+            if found {
+                self.answer = self.placed.clone();
+            }
+            return found;
         }
         for node in self.nodes[at].clone() {
             if self.has_room(at, node) {
@@ -158,6 +179,10 @@ pub(super) fn untrue(world: &World, book: &Book, roster: &Roster) -> Option<Stri
             Told::Waits(text) if told == format!("NotReadyForScheduling: {text}") => None,
             Told::Members(want, of) => match gathered(&said.message, want, &of) {
                 true if said.reason == "NotReadyForScheduling" => None,
+                // A part of a group that is complete without it was looked at with that.
+                _ if roster.missing(&key, &known).is_none() && said.reason == "Unschedulable" => {
+                    None
+                }
                 _ => wrong(&format!("waiting for … of {want} … of {of}")),
             },
             Told::Held if said.reason == "NotReadyForScheduling" => None,
@@ -183,8 +208,12 @@ enum Told {
     Unfit,
 }
 
+/// Tells whether the pod counts among those that a group waits for.
+fn known(pod: &Pod) -> bool {
+    !pod.finished() && !pod.terminating
+}
+
 fn expected(book: &Book, roster: &Roster, key: &GroupKey, pod: &Pod) -> Told {
-    let known = |pod: &Pod| !pod.finished() && !pod.terminating;
     let open = |pod: &Pod| bound(pod) || ready(pod, book);
     let own = || leaf(pod).and_then(|key| roster.missing(&key, &known));
     match roster.missing(key, &known).or_else(own) {

@@ -6,7 +6,8 @@ use berth_core::snapshot::ClusterEvent;
 use berth_core::types::Timestamp;
 
 use crate::fault::FaultPlan;
-use crate::sweep::{Phase, Successor};
+use crate::seed::START;
+use crate::sweep::{Phase, SWEPT, Successor};
 use crate::watch::Watches;
 
 use super::Trial;
@@ -51,7 +52,7 @@ impl Trial<'_> {
 
     /// The process decides on a write. Returns whether it dies of it.
     pub(super) fn crashes_at(&mut self, write: &Write) -> bool {
-        if self.crashed || self.generation > 1 {
+        if self.crashed || self.generation > 1 || self.now > START + SWEPT {
             return false;
         }
         self.writes += 1;

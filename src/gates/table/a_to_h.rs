@@ -79,7 +79,12 @@ pub(super) static A_TO_H: [Gate; 100] = [
     gate("DRAResourceClaimGranularStatusAuthorization", Beta, true, NoEffect),
     gate("DRAResourcePoolStatus", Alpha, false, NoEffect),
     gate("DRASchedulerFilterTimeout", Beta, true, RefusedUnlessDefault),
-    gate("DRAWorkloadResourceClaims", Beta, false, RefusedUnlessDefault),
+    gate(
+        "DRAWorkloadResourceClaims",
+        Beta,
+        false,
+        Followed("claims of pod groups count; they do without it too, where the server has them"),
+    ),
     locked("DeclarativeValidation", Ga, true, NoEffect),
     gate("DeclarativeValidationBeta", Beta, true, NoEffect),
     locked("DeclarativeValidationTakeover", Deprecated, false, NoEffect),

@@ -132,11 +132,8 @@ impl Presence {
         match self.told.insert(dialect, served) {
             Some(before) if before == served => return,
             None if served => {}
-            _ => {
-                let now =
-                    if served { "served now" } else { "not served, and left out until it is" };
-                info!(dialect, "pod groups: {now} by this API server");
-            }
+            _ if served => info!(dialect, "its pod groups are served now"),
+            _ => info!(dialect, "its pod groups are not served; they are looked for again"),
         }
         self.send(Input::Cluster(ClusterEvent::Groups(GroupEvent::Served { dialect, served })));
     }

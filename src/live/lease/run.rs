@@ -18,6 +18,7 @@ use super::moment::Moment;
 use super::record::{self, Draft, Record};
 use super::{Action, Election, Elector, Leadership, Observation, Rules};
 use crate::live::client::{Answer, Api, Call, SendError};
+use crate::live::planted;
 
 /// The pseudo-kind that the engine waits for as for a watch: synced while we may write.
 pub const KIND: &str = "lease";
@@ -79,6 +80,7 @@ impl Campaign {
             observation = match action {
                 Action::Lost(why) => {
                     self.leadership.set_writes(false);
+                    planted::lingers().await;
                     return Ended::Lost(why);
                 }
                 Action::Read => self.read(&elector).await,

@@ -30,6 +30,8 @@ pub struct Features {
     pub dialects: Vec<&'static DialectDef>,
     /// Pods are evicted for others.
     pub preemption: bool,
+    /// Groups that can't be completed are taken back.
+    pub taking_back: bool,
     /// Volumes are bound.
     pub volume_binding: bool,
     pub lease: Option<Rules>,
@@ -47,6 +49,9 @@ pub fn of_scheduler(features: &Features) -> Vec<Need> {
     needs.push(core("pods/status", "patch", "PodScheduled conditions, and settling lost binds"));
     if features.preemption {
         needs.push(core("pods", "delete", "preemption"));
+    }
+    if features.taking_back {
+        needs.push(core("pods", "delete", "taking back groups that can't be completed"));
     }
     for verb in ["create", "patch"] {
         needs.push(anywhere("events.k8s.io", "events", verb, "events"));

@@ -38,6 +38,7 @@ fn all_needs() -> Vec<Need> {
         kinds: Kind::all().collect(),
         dialects: dialect::ALL.to_vec(),
         preemption: true,
+        taking_back: true,
         volume_binding: true,
         lease: Some(rules_of_lease()),
     };

@@ -105,14 +105,16 @@ impl Block<'_> {
             let place = pod.node_name.as_ref().map_or((true, "waiting"), |node| (false, node));
             by_place.entry(place).or_default().push(pod);
         }
-        let mut pieces = Vec::new();
-        for ((waits, place), pods) in by_place {
+        let mut pieces: Vec<Piece> = Vec::new();
+        for ((_, place), pods) in by_place {
+            if let Some(last) = pieces.last_mut() {
+                last.text += " ·";
+            }
             for (at, pod) in pods.iter().enumerate() {
                 let now = view.placed.contains(&pod.uid);
-                let style = if now { Style::Good } else { Style::Plain };
+                let (mark, style) = if now { ("+", Style::Good) } else { ("", Style::Plain) };
                 let place =
                     if at == 0 { format!("{}:{GLUE}", plain(place)) } else { String::new() };
-                let mark = if now && !waits { "+" } else { "" };
                 let comma = if at + 1 < pods.len() { "," } else { "" };
                 pieces.push(Piece::new(format!("{place}{mark}{}{comma}", plain(&pod.name)), style));
             }

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use berth_core::types::claim::Consumer;
+use berth_core::types::group::NATIVE;
 use berth_core::types::resources::CPU;
-use berth_core::types::{Node, Pod, PodUid, Resources, Text};
+use berth_core::types::{ClaimKey, Node, Pod, PodUid, Resources, Text};
 
 use super::amounts::{gpus, is_part, label, n_gpus, shown, sum};
 use super::paint::{Paint, Piece, Style, cells, cut, joined, padded, plain, width, wrap};
@@ -95,12 +96,30 @@ fn devices<'a>(view: &View<'a>) -> BTreeMap<&'a PodUid, Vec<&'a Text>> {
         let results = claim.allocation.iter().flat_map(|allocation| &allocation.results);
         let names: Vec<&Text> = results.map(|result| &result.id.device).collect();
         for user in &claim.reserved_for {
-            if let Consumer::Pod(uid) = user {
-                devices.entry(uid).or_default().extend(&names);
+            match user {
+                Consumer::Pod(uid) => devices.entry(uid).or_default().extend(&names),
+                Consumer::PodGroup { name, .. } => {
+                    let uses = |pod: &&Pod| is_in(pod, name) && names_claim(pod, &claim.key);
+                    for pod in view.pods.iter().filter(uses) {
+                        devices.entry(&pod.uid).or_default().extend(&names);
+                    }
+                }
+                Consumer::Other { .. } => {}
             }
         }
     }
     devices
+}
+
+fn is_in(pod: &Pod, group: &Text) -> bool {
+    pod.group_hints().iter().any(|hint| hint.dialect == NATIVE && hint.name == *group)
+}
+
+fn names_claim(pod: &Pod, claim: &ClaimKey) -> bool {
+    let made = pod.claim_statuses.iter().filter_map(|(_, made)| made.as_ref());
+    let named = pod.spec.claims.iter().filter(|entry| !entry.from_template);
+    pod.namespace == claim.namespace
+        && made.chain(named.map(|entry| &entry.source)).any(|name| *name == claim.name)
 }
 
 fn pool(node: &Node) -> String {

@@ -50,7 +50,7 @@ pub const PLANTED: &[Planted] = &[
     Planted { repeats: "6", ..planted("binds-namesakes", "F45") },
     planted("writes-unled", "F36"),
     planted("leads-at-once", "F36"),
-    planted("never-relists", "F05"),
+    Planted { repeats: "2", ..planted("never-relists", "F05") },
     planted("loses-the-first-event", "F06"),
     shared("forget-unknown-claim", "F14d"),
     planted("claim-without-version", "F18"),

@@ -6,13 +6,14 @@ use berth_faults::scheduler::Program;
 use berth_stand::StandError;
 
 #[test]
-fn kube_scheduler_gives_a_place_twice_when_a_binds_answer_is_lost() {
+fn kube_scheduler_gives_a_place_and_a_device_twice_when_the_answer_is_lost() {
     if let Err(StandError::NoGo) = berth_stand::Binaries::locate() {
         eprintln!("skipped: {}", StandError::NoGo);
         return;
     }
     let tally = play("F14");
     assert_eq!(tally, Tally { passed: 0, failed: 1 });
+    assert_eq!(play("F14d"), Tally { passed: 0, failed: 1 });
     // The same campaign has nothing to say against it where it is right.
     assert_eq!(play("F16"), Tally { passed: 1, failed: 0 });
 }

@@ -31,9 +31,10 @@ const EXTRA: [(&str, &str); 3] = [
 ];
 
 /// The roles that are bound, as scope and role, with the reason.
-const BOUND: [(&str, &str); 4] = [
+const BOUND: [(&str, &str); 5] = [
     ("ClusterRoleBinding to ClusterRole berth", "what it schedules is everywhere"),
     ("ClusterRoleBinding to ClusterRole berth-groups-native", "so are groups"),
+    ("ClusterRoleBinding to ClusterRole berth-groups-take-back", "and their members"),
     ("RoleBinding in berth-system to Role berth-leader-election", "its Lease"),
     (
         "RoleBinding in kube-system to Role extension-apiserver-authentication-reader",
@@ -147,7 +148,9 @@ fn only_known_roles_are_bound_and_only_to_berth() {
 #[test]
 fn every_rule_says_why() {
     let (mut n_rules, mut silent) = (0, Vec::new());
-    for file in ["second/rbac", "second/groups-native", "groups/coscheduling", "groups/volcano"] {
+    let second = ["rbac", "groups-native", "groups-take-back"].map(|it| format!("second/{it}"));
+    let groups = ["coscheduling", "volcano"].map(|it| format!("groups/{it}"));
+    for file in second.iter().chain(&groups) {
         let text = read(&root().join(format!("manifests/{file}.yaml")));
         let lines: Vec<&str> = text.lines().map(str::trim).collect();
         for at in (1..lines.len()).filter(|at| lines[*at].starts_with("- apiGroups:")) {

@@ -1,8 +1,8 @@
 //! Which earlier decisions stand in a member's way.
 //!
 //! Only decisions about a node that would fit without the group's own members can: moving any other
-//! opens nothing. Among those, members of the same class stay out: if two such members change
-//! places, nothing has changed. Both hold where filters look at a node and what is on it; where a
+//! opens nothing. Among those, members of the same class, and of the same parts of the group, stay
+//! out: if two such members change places, nothing has changed. Both hold where filters look at a node and what is on it; where a
 //! member has claims, or a filter looks at more, every decision may be in the way.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,6 +25,8 @@ impl Gang {
         overlay: &mut Overlay<'_>,
     ) -> BTreeSet<usize> {
         let (class, independent) = placer.last_class();
+        let next = self.order.get(self.frames.len());
+        let units = next.map(|member| &self.view.members[*member].units);
         let mut on_node: BTreeMap<NodeIdx, Vec<usize>> = BTreeMap::new();
         for (at, frame) in self.frames.iter().enumerate() {
             if let Some(spot) = &frame.spot {
@@ -36,9 +38,12 @@ impl Gang {
         }
         let mut culprits = BTreeSet::new();
         for (node, frames) in on_node {
-            let class_of = |at: &usize| self.frames[*at].spot.as_ref().map(|spot| spot.class);
-            let others: Vec<usize> =
-                frames.iter().copied().filter(|at| class_of(at) != Some(class)).collect();
+            let alike = |at: &usize| {
+                let frame = &self.frames[*at];
+                let same = frame.spot.as_ref().is_some_and(|spot| spot.class == class);
+                same && Some(&self.view.members[frame.member].units) == units
+            };
+            let others: Vec<usize> = frames.iter().copied().filter(|at| !alike(at)).collect();
             if others.is_empty() {
                 continue;
             }

@@ -8,7 +8,7 @@ use crate::engine::unfit::Unplaced;
 use crate::framework::NodeSet;
 use crate::snapshot::Overlay;
 
-use super::{Frame, Gang};
+use super::{Frame, Gang, Trial};
 
 impl Gang {
     /// Drops members whose part of the group has come to nothing, then places who else fits: parts
@@ -73,8 +73,7 @@ impl Gang {
     ) {
         let uid = self.uid(member);
         let Some(pod) = overlay.cluster().pod(uid).map(|record| record.pod.clone()) else { return };
-        let mut tried = self.refused.get(uid).cloned().unwrap_or_default();
-        match placer.place_next(overlay, &pod, None, &mut tried, budget) {
+        match self.place(&pod, &mut Trial::default(), placer, overlay, budget) {
             Ok(placed) => {
                 let (tried, conflicts) = (NodeSet::default(), BTreeSet::new());
                 self.frames.push(Frame { member, spot: Some(placed), tried, conflicts });

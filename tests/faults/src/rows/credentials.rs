@@ -11,7 +11,7 @@ use super::Row;
 use crate::SOON;
 use crate::failed::{Failed, Outcome};
 use crate::objects::{gpu_pod, scheduled_condition};
-use crate::proxy::{Fault, Requests, Rule};
+use crate::proxy::{Exchange, Fault, Requests, Rule};
 use crate::scene::{Scene, check};
 use crate::scheduler::Program;
 use crate::stage::{REPLICAS, Setting};
@@ -35,12 +35,28 @@ pub(super) const TOKEN: Row = Row {
         write_token(scene, "replica-1")?;
         let config = json!({"clientConnection": {"kubeconfig": path}});
         scene.start_scheduler_with(1, config, &[])?;
-        scene.watching("replica-1")
+        scene.watching("replica-1")?;
+        has_listed(scene)
     },
     waits: true,
     repeat: token,
     ..Row::PLAIN
 };
+
+/// Waits until all first lists are over: one that is begun with one token and ended with the other
+/// would be taken for a new one. Whoever places a pod has begun them.
+fn has_listed(scene: &Scene) -> Outcome {
+    scene.create_pod("first", 1)?;
+    scene.bound("first")?;
+    let all_watched = || {
+        let exchanges = scene.proxy.exchanges(0);
+        let watched = |e: &Exchange| scene.proxy.watches(&e.asked.resource).n_open() > 0;
+        let mut lists = exchanges.iter().filter(|e| e.asked.is_list());
+        lists.all(watched).then_some(())
+    };
+    try_wait_for(SOON, "all that is listed is watched", all_watched)?;
+    scene.delete_pod("first")
+}
 
 fn token_file(scene: &Scene) -> PathBuf {
     scene.proxy.folder().join("token")

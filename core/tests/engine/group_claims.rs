@@ -1,0 +1,49 @@
+//! Claims that a group has: written once, and kept as long as one of its pods has a node.
+
+use berth_core::engine::Setup;
+use berth_core::snapshot::{ClusterEvent, GroupEvent};
+use berth_core::types::claim::Consumer;
+
+use crate::build::{With, gang, node, pod};
+use crate::claims::{held, on_server, put, tell};
+use crate::harness::World;
+
+/// Two members of a group that has the claim a, with who can't be bound anywhere.
+fn group_with_claim(refused: &[&str]) -> World {
+    let mut w = World::of(&["Order", "Cpu", "Claims", "Gangs", "Binder"], Setup::default());
+    w.node(node("n1", 8));
+    tell(&mut w, "slice s pool=p node=n1 devices=g");
+    put(&mut w, "claim a");
+    w.event(ClusterEvent::Groups(GroupEvent::Applied(Box::new(gang("team", 2)))));
+    refused.iter().for_each(|name| w.refuse(name, None));
+    for name in ["p", "q"] {
+        w.pod(pod(name, 1).grouped("team").owned().label("group-claims", "a"));
+    }
+    w.run();
+    w
+}
+
+fn team() -> Vec<Consumer> {
+    vec![Consumer::PodGroup { uid: "uid-of-team".into(), name: "team".into() }]
+}
+
+#[test]
+fn a_claim_of_a_group_is_reserved_for_it_once() {
+    let w = group_with_claim(&[]);
+    assert_eq!([w.bound("p"), w.bound("q")], ["n1", "n1"]);
+    assert_eq!(on_server(&w, "a"), ("g".into(), team()));
+}
+
+#[test]
+fn it_stays_while_one_of_the_pods_has_a_node() {
+    let w = group_with_claim(&["q"]);
+    assert_eq!([w.bound("p"), w.bound("q")], ["n1", ""]);
+    assert_eq!((on_server(&w, "a"), held(&w)), (("g".into(), team()), "g".into()));
+}
+
+#[test]
+fn it_is_taken_back_if_none_of_the_pods_could_be_bound() {
+    let w = group_with_claim(&["p", "q"]);
+    assert_eq!([w.bound("p"), w.bound("q")], ["", ""]);
+    assert_eq!((on_server(&w, "a"), held(&w)), (("".into(), Vec::new()), "".into()));
+}
