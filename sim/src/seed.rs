@@ -46,6 +46,8 @@ const QUIET_BY: Span = Span::from_secs(40 * 60);
 const LEFTOVERS: Span = Span::from_secs(450);
 /// Five rounds of this change nothing: longer than a condition's rewriting takes.
 const ROUND: Span = Span::from_secs(70);
+/// One more try of who is refused everywhere is over within this.
+const TRIED: Span = Span::from_secs(20);
 
 /// Runs one seed.
 pub fn run_seed(make: MakeEngine<'_>, seed: u64, options: &Options) -> SeedReport {
@@ -69,6 +71,7 @@ fn phases(trial: &mut Trial<'_>) {
     if !trial.run_until_still(STILL, QUIET_BY) && !trial.world.denies_some() {
         trial.auditor.violate("I5", trial.now, "it does not come to rest".to_owned());
     }
+    trial.run_until_idle(TRIED);
     judge(trial, |trial| {
         trial.auditor.judge_places(&trial.world, trial.now);
         trial.judge_ledger();
@@ -81,8 +84,10 @@ fn phases(trial: &mut Trial<'_>) {
     let version = trial.world.version();
     for round in 1..=5 {
         trial.run_until(trial.now + ROUND);
+        // Who is refused is tried again and again.
+        trial.run_until_idle(TRIED);
         judge(trial, |trial| trial.judge_ledger());
-        // Who is refused is tried again, and told where.
+        // And told where.
         if trial.world.version() != version && !trial.world.denies_some() {
             let text = format!("quiet round {round} changed something");
             trial.auditor.violate("I11", trial.now, text);

@@ -207,6 +207,18 @@ impl<'a> Trial<'a> {
         true
     }
 
+    /// Runs until the engine has nothing under way, at most so long.
+    pub(crate) fn run_until_idle(&mut self, most: Span) {
+        let end = self.now + most;
+        let busy = |process: &Process| process.engine.under_way() != (0, 0);
+        while self.auditor.violation().is_none() && self.process.as_ref().is_some_and(busy) {
+            match self.next() {
+                Some(at) if at <= end => self.instant(at),
+                Some(_) | None => return,
+            }
+        }
+    }
+
     fn next(&self) -> Option<Timestamp> {
         let agenda = self.agenda.first_key_value().map(|((at, _), _)| *at);
         let engine = self.process.as_ref().and_then(|process| {

@@ -27,13 +27,15 @@ impl Engine {
             };
             plan.sent.insert(draft.label.clone());
             plan.undo.extend(draft.undo.map(|undo| (draft.label.clone(), undo)));
+            if let Some(read_back) = draft.read_back {
+                // Sent again, it is made up anew from what is known then.
+                self.readings.expect(id, &draft.label, &op, read_back);
+            }
             if let Err(failure) = versioned_claim(&self.cluster, &mut op) {
                 plan.sent.remove(&draft.label);
                 plan.failed = Some(failure);
+                self.readings.forget(id, &draft.label);
                 return;
-            }
-            if let Some(read_back) = draft.read_back {
-                self.readings.expect(id, &draft.label, &op, read_back);
             }
             let bind = self.versioned_bind(&mut op, plan.commit.as_ref());
             let deletes = matches!(op, Op::DeletePod { .. } | Op::Delete { .. });

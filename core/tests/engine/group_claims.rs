@@ -1,8 +1,11 @@
 //! Claims that a group has: written once, and kept as long as one of its pods has a node.
 
+use std::sync::Arc;
+
 use berth_core::engine::Setup;
 use berth_core::snapshot::{ClusterEvent, GroupEvent};
 use berth_core::types::claim::Consumer;
+use berth_core::types::{Pod, PodClaim, PodSpec};
 
 use crate::build::{With, gang, node, pod};
 use crate::claims::{held, on_server, put, tell};
@@ -45,5 +48,34 @@ fn it_stays_while_one_of_the_pods_has_a_node() {
 fn it_is_taken_back_if_none_of_the_pods_could_be_bound() {
     let w = group_with_claim(&["p", "q"]);
     assert_eq!([w.bound("p"), w.bound("q")], ["", ""]);
+    assert_eq!((on_server(&w, "a"), held(&w)), (("".into(), Vec::new()), "".into()));
+}
+
+/// A member that shares the claim a, as its own spec says.
+fn sharing(name: &str) -> Pod {
+    let plain = pod(name, 1);
+    let claims = vec![PodClaim { name: "dev".into(), source: "a".into(), from_template: false }];
+    let spec = Arc::new(PodSpec { claims, ..PodSpec::clone(&plain.spec) });
+    Pod { spec, ..plain }.grouped("team").owned()
+}
+
+/// Both are written at once, and the second finds the claim changed: it is by then the last.
+#[test]
+fn whoever_of_a_waiting_group_lets_go_last_frees_the_devices() {
+    let mut w = World::of(&["Order", "Cpu", "Claims", "Gangs", "Binder"], Setup::default());
+    w.node(node("n1", 8));
+    tell(&mut w, "slice s pool=p node=n1 devices=g");
+    let (p, q) = (sharing("p"), sharing("q"));
+    put(
+        &mut w,
+        &format!(
+            "claim a protected allocated=\"r gpu.example.com/p/g\" reserved={},{}",
+            p.uid, q.uid
+        ),
+    );
+    w.event(ClusterEvent::Groups(GroupEvent::Applied(Box::new(gang("team", 3)))));
+    w.pod(p);
+    w.pod(q);
+    w.wait_secs(30);
     assert_eq!((on_server(&w, "a"), held(&w)), (("".into(), Vec::new()), "".into()));
 }
