@@ -48,6 +48,8 @@ const LEFTOVERS: Span = Span::from_secs(450);
 const ROUND: Span = Span::from_secs(70);
 /// One more try of who is refused everywhere is over within this.
 const TRIED: Span = Span::from_secs(20);
+/// Shorter than the backoff after a try.
+const TOLD: Span = Span(200);
 
 /// Runs one seed.
 pub fn run_seed(make: MakeEngine<'_>, seed: u64, options: &Options) -> SeedReport {
@@ -71,7 +73,7 @@ fn phases(trial: &mut Trial<'_>) {
     if !trial.run_until_still(STILL, QUIET_BY) && !trial.world.denies_some() {
         trial.auditor.violate("I5", trial.now, "it does not come to rest".to_owned());
     }
-    trial.run_until_idle(TRIED);
+    settle(trial);
     judge(trial, |trial| {
         trial.auditor.judge_places(&trial.world, trial.now);
         trial.judge_ledger();
@@ -85,7 +87,7 @@ fn phases(trial: &mut Trial<'_>) {
     for round in 1..=5 {
         trial.run_until(trial.now + ROUND);
         // Who is refused is tried again and again.
-        trial.run_until_idle(TRIED);
+        settle(trial);
         judge(trial, |trial| trial.judge_ledger());
         // And told where.
         if trial.world.version() != version && !trial.world.denies_some() {
@@ -93,6 +95,12 @@ fn phases(trial: &mut Trial<'_>) {
             trial.auditor.violate("I11", trial.now, text);
         }
     }
+}
+
+/// Lets a try that is under way end, and what is told of it arrive.
+fn settle(trial: &mut Trial<'_>) {
+    trial.run_until_idle(TRIED);
+    trial.run_until(trial.now + TOLD);
 }
 
 /// Judges unless something is broken already: what follows from that is of no interest.

@@ -182,9 +182,9 @@ impl Engine {
     /// `newcomer`: the member that came just now.
     pub(super) fn admit(&mut self, id: EntryId, newcomer: Option<&PodUid>) {
         let gate = self.timed_gate(id);
-        if let Some(uid) = gate.as_ref().and_then(|gate| gate.about.clone()) {
+        if let Some(gate) = gate.as_ref().filter(|gate| !gate.about.is_empty()) {
             let class = self.classes.own_id();
-            self.queue.set_speakers(id, vec![uid], class);
+            self.queue.set_speakers(id, gate.about.clone(), class);
         }
         let since = self.ranked_since(id);
         self.queue.admit(id, gate.as_ref().map(|gate| gate.plugin), since, self.now);
@@ -237,7 +237,7 @@ impl Engine {
                 message,
                 told: false,
                 lack: None,
-                about: None,
+                about: Vec::new(),
             });
         }
         if let Some(gate) = self.group_gate(entry, timing) {
@@ -311,11 +311,13 @@ impl Engine {
         self.settle_seen(uid, None);
         self.tells.forget(uid);
         self.plans_see(uid);
-        let leader_gone = self.queue.entry_of(uid).map(|entry| entry.id);
+        let entry = self.queue.entry_of(uid).map(|entry| entry.id);
         if !self.queue.remove_pod(uid)
-            && let Some(id) = leader_gone
+            && let Some(id) = entry
         {
+            // The others may have waited for this one.
             self.classify(id);
+            self.look_again(id);
         }
         self.drop_searches();
     }
@@ -377,8 +379,8 @@ pub(super) struct ClosedGate {
     pub(super) told: bool,
     /// What the group lacks, if that is why.
     pub(super) lack: Option<Lack>,
-    /// The member of a group that is held for itself.
-    pub(super) about: Option<PodUid>,
+    /// Members of a group that are held for themselves: what opens the gate of one may let the group in.
+    pub(super) about: Vec<PodUid>,
 }
 
 fn closed(
@@ -395,15 +397,17 @@ fn closed(
             message,
             told: true,
             lack: None,
-            about: None,
+            about: Vec::new(),
         });
     }
     let closed = |plugin, answer| match answer {
         Ok(Gate::Open) => None,
         Ok(Gate::Closed { message, told }) => {
-            Some(ClosedGate { plugin, message, told, lack: None, about: None })
+            Some(ClosedGate { plugin, message, told, lack: None, about: Vec::new() })
         }
-        Err(message) => Some(ClosedGate { plugin, message, told: true, lack: None, about: None }),
+        Err(message) => {
+            Some(ClosedGate { plugin, message, told: true, lack: None, about: Vec::new() })
+        }
     };
     let own = profile.pre_enqueue.iter().enumerate().find_map(|(at, entry)| {
         let ask = || guarded(entry.name, || entry.plugin.gate(pod, cluster));

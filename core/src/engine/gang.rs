@@ -37,8 +37,8 @@ pub(super) struct Gang {
     /// Indices into the view's members: those to be placed, in the order of the search.
     order: Vec<usize>,
     ordered: bool,
-    /// An earlier attempt ran out of steps: another order may do better.
-    shuffled: bool,
+    /// How many attempts ran out of steps: another order may do better.
+    doublings: u32,
     /// Number of members by what they ask for.
     asks: BTreeMap<Arc<PodSpec>, usize>,
     frames: Vec<Frame>,
@@ -50,8 +50,10 @@ pub(super) struct Gang {
     gone_back: bool,
     /// Some ways were not found out about.
     unproven: bool,
-    /// Nodes that members go to last: a bind there was refused.
+    /// Nodes that members don't go to, as a bind there was refused, unless nothing else is left.
     refused: BTreeMap<PodUid, NodeSet>,
+    /// Nothing else is left.
+    lenient: bool,
     /// Versions of the nodes it has placed members on, before it did.
     before: BTreeMap<NodeIdx, Version>,
     /// How many events the ledger had folded when the search was last at work.
@@ -70,6 +72,7 @@ struct Frame {
     spot: Option<Placed>,
     /// Nodes on which every way led nowhere.
     tried: NodeSet,
+    last_resort: bool,
     /// Earlier decisions that, changed, may open what was tried here.
     conflicts: BTreeSet<usize>,
 }
@@ -78,6 +81,8 @@ struct Frame {
 #[derive(Debug, Default)]
 struct Trial {
     tried: NodeSet,
+    /// It has come to the nodes that have refused the member.
+    last_resort: bool,
     /// Go on after this way on this node.
     after: Option<(NodeIdx, u32)>,
     conflicts: BTreeSet<usize>,
@@ -122,7 +127,7 @@ impl Gang {
             view,
             order,
             ordered: false,
-            shuffled: doublings > 0,
+            doublings,
             asks: BTreeMap::new(),
             frames: Vec::new(),
             trial: None,
@@ -130,6 +135,7 @@ impl Gang {
             gone_back: false,
             unproven: false,
             refused,
+            lenient: false,
             before: BTreeMap::new(),
             folded: 0,
             furthest: None,
@@ -151,8 +157,25 @@ impl Gang {
         &self.view.members[member].uid
     }
 
-    /// Works until the group has what it needs, and then places who else fits.
+    /// Works until the group has what it needs, and then places who else fits. Whoever was refused
+    /// wherever there is room is done without, if the others are enough.
     pub(super) fn search(
+        &mut self,
+        placer: &mut Placer<'_>,
+        overlay: &mut Overlay<'_>,
+        budget: &mut Budget,
+    ) -> Result<(), Stopped> {
+        let found = self.search_on(placer, overlay, budget);
+        if !matches!(found, Err(Stopped::Infeasible(..))) || self.lenient || self.refused.is_empty()
+        {
+            return found;
+        }
+        self.cut(0, overlay);
+        (self.lenient, self.gone_back) = (true, false);
+        self.search_on(placer, overlay, budget)
+    }
+
+    fn search_on(
         &mut self,
         placer: &mut Placer<'_>,
         overlay: &mut Overlay<'_>,
@@ -242,7 +265,8 @@ impl Gang {
         }
     }
 
-    /// Places the pod where it was not tried; on nodes that have refused it only if no other does.
+    /// Places the pod where it was not tried; on nodes that have refused it, if at all, when no other
+    /// does.
     fn place(
         &self,
         pod: &Pod,
@@ -254,22 +278,22 @@ impl Gang {
         let Some(refused) = self.refused.get(&pod.uid) else {
             return placer.place_next(overlay, pod, trial.after, &mut trial.tried, budget);
         };
-        let mut tried = trial.tried.clone();
-        refused.iter().for_each(|node| tried.insert(node));
-        let placed = placer.place_next(overlay, pod, trial.after, &mut tried, budget);
-        if !matches!(placed, Err(Unplaced::Unfit(_))) {
-            return placed;
+        if !trial.last_resort {
+            refused.iter().for_each(|node| trial.tried.insert(node));
+            let placed = placer.place_next(overlay, pod, trial.after, &mut trial.tried, budget);
+            if !self.lenient || !matches!(placed, Err(Unplaced::Unfit(_))) {
+                return placed;
+            }
+            (trial.last_resort, trial.after) = (true, None);
+            refused.iter().for_each(|node| trial.tried.remove(node));
         }
-        if let Some((node, _)) = trial.after.take() {
-            trial.tried.insert(node);
-        }
-        placer.place_next(overlay, pod, None, &mut trial.tried, budget)
+        placer.place_next(overlay, pod, trial.after, &mut trial.tried, budget)
     }
 
     fn push(&mut self, member: usize, trial: Trial, placed: Placed) {
         self.before.entry(placed.node).or_insert(placed.before);
-        let Trial { tried, conflicts, .. } = trial;
-        self.frames.push(Frame { member, spot: Some(placed), tried, conflicts });
+        let Trial { tried, last_resort, conflicts, .. } = trial;
+        self.frames.push(Frame { member, spot: Some(placed), tried, last_resort, conflicts });
     }
 
     /// No node is left for a member.
@@ -289,8 +313,8 @@ impl Gang {
             return Err(self.infeasible(overlay.cluster()));
         }
         if self.can_do_without(member) || placer.setup.bug("half-gang-binds") {
-            let frame = Frame { member, spot: None, tried: trial.tried, conflicts };
-            self.frames.push(frame);
+            let Trial { tried, last_resort, .. } = trial;
+            self.frames.push(Frame { member, spot: None, tried, last_resort, conflicts });
             return Ok(());
         }
         self.go_back(conflicts, overlay)
@@ -335,7 +359,8 @@ impl Gang {
             conflicts.extend(frame.conflicts);
             if let Some(spot) = frame.spot {
                 let after = Some((spot.node, spot.nth));
-                self.trial = Some(Trial { tried: frame.tried, after, conflicts });
+                let Frame { tried, last_resort, .. } = frame;
+                self.trial = Some(Trial { tried, last_resort, after, conflicts });
                 return Ok(());
             }
         }

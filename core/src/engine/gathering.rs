@@ -21,6 +21,8 @@ const A_SECOND: u32 = 16;
 #[derive(Debug)]
 pub(super) struct Gathering {
     likeness: Text,
+    /// With the count as it is now.
+    message: Text,
     /// When the group began to wait.
     since: Timestamp,
     /// The second in which the next member is told, and how many are told in it already.
@@ -58,8 +60,11 @@ impl Engine {
         let known = gathering.as_ref().is_some_and(|known| known.likeness == likeness);
         if !known {
             let since = gathering.as_ref().map_or(self.now, |known| known.since);
-            *gathering =
-                Some(Gathering { likeness: likeness.clone(), since, next: since, in_it: 0 });
+            let (likeness, message) = (likeness.clone(), Text::default());
+            *gathering = Some(Gathering { likeness, message, since, next: since, in_it: 0 });
+        }
+        if let Some(gathering) = gathering {
+            gathering.message = gate.message.clone();
         }
         let members: Vec<PodUid> = match newcomer {
             Some(uid) if known => vec![uid.clone()],
@@ -79,6 +84,14 @@ impl Engine {
         }
         let since = self.gathering_since(&key);
         self.tell_group(&key, GroupPhase::Waiting, &gate.message, since + PATIENCE);
+    }
+
+    /// Returns what a member is told of what its group lacks, with the count as it is now; `None` if
+    /// that is not what it is told.
+    pub(super) fn gathering_message(&self, uid: &PodUid, texts: &[Text]) -> Option<Text> {
+        let key = self.queue.entry_of(uid)?.group.as_ref()?;
+        let gathering = self.memories.get(key)?.gathering.as_ref()?;
+        (texts == [gathering.likeness.clone()]).then(|| gathering.message.clone())
     }
 
     fn gathering_since(&self, key: &GroupKey) -> Timestamp {

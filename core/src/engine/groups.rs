@@ -31,7 +31,7 @@ pub(super) struct Memories {
 pub(super) struct Memory {
     /// What members were told of what is missing.
     pub(super) gathering: Option<Gathering>,
-    /// Attempts in a row that ran out of steps.
+    /// Attempts since the last plan that ran out of steps.
     doublings: u32,
     /// Nodes where a member's bind was refused.
     refused: BTreeMap<PodUid, BTreeSet<Text>>,
@@ -56,6 +56,9 @@ impl Memories {
         self.of.remove(key);
     }
 }
+
+/// A member that was refused on so many nodes is taken to be refused on all.
+const EVERYWHERE: usize = 3;
 
 /// Which of an entry's members are to be placed, and the group as it is.
 pub(super) struct Ready {
@@ -105,7 +108,7 @@ impl Engine {
             let Membership::Refused(message) = self.cluster.groups().membership(pod) else {
                 return None;
             };
-            return Some(ClosedGate { plugin, message, told: true, lack: None, about: None });
+            return Some(ClosedGate { plugin, message, told: true, lack: None, about: Vec::new() });
         };
         let lack = match self.ready(key, entry, timing) {
             Ok(_) => return None,
@@ -113,7 +116,7 @@ impl Engine {
             Err(Held::Lack(lack)) => lack,
         };
         let message = Text::from(lack.to_string());
-        Some(ClosedGate { plugin, message, told: true, lack: Some(lack), about: None })
+        Some(ClosedGate { plugin, message, told: true, lack: Some(lack), about: Vec::new() })
     }
 
     /// Returns the members of an entry that may be placed now, if with those that have a place they
@@ -128,7 +131,7 @@ impl Engine {
             return Err(Held::Lack(lack));
         }
         // Members that are held for themselves are left out; the rest may do.
-        let mut closed = None;
+        let mut closed: Option<ClosedGate> = None;
         let mut numbers = view.count(|member| member.placed);
         let mut open = Vec::new();
         for (at, member) in view.members.iter().enumerate() {
@@ -137,13 +140,23 @@ impl Engine {
             }
             match self.own_gate(&member.uid, entry.profile, timing) {
                 Some(gate) if !self.setup.bug("counts-gated-members") => {
-                    let about = Some(member.uid.clone());
-                    closed.get_or_insert(ClosedGate { about, ..gate });
+                    let plugin = gate.plugin;
+                    let closed = closed.get_or_insert(ClosedGate { about: Vec::new(), ..gate });
+                    if closed.plugin == plugin {
+                        closed.about.push(member.uid.clone());
+                    }
                 }
                 _ => {
                     open.push(at);
                     member.units.iter().for_each(|unit| numbers[*unit] += 1);
                 }
+            }
+        }
+        if let Some(closed) = &mut closed {
+            let others = view.count(|m| counted(m) && closed.about.first() != Some(&m.uid));
+            if !view.suffices(&others) {
+                // Nothing helps before that one is let in.
+                closed.about.truncate(1);
             }
         }
         // A part that can't have what it needs is left out, where the group does without it.
@@ -198,7 +211,10 @@ impl Engine {
         let doublings = memory.map_or(0, |memory| memory.doublings);
         let nodes = self.cluster.nodes();
         let set = |names: &BTreeSet<Text>| -> NodeSet {
-            names.iter().filter_map(|name| nodes.index(name)).collect()
+            match names.len() >= EVERYWHERE {
+                true => nodes.iter().map(|(idx, _)| idx).collect(),
+                false => names.iter().filter_map(|name| nodes.index(name)).collect(),
+            }
         };
         let refused = memory.map(|memory| &memory.refused).into_iter().flatten();
         let refused = refused.map(|(uid, names)| (uid.clone(), set(names))).collect();
@@ -217,12 +233,11 @@ impl Engine {
         memory.doublings < DOUBLINGS_MAX
     }
 
-    /// The group's search has ended with an answer: the next one has its usual steps.
+    /// The group was planned: the next search has its usual steps.
     pub(super) fn usual_steps(&mut self, id: EntryId) {
         let key = self.queue.entry(id).and_then(|entry| entry.group.as_ref());
         if let Some(memory) = key.and_then(|key| self.memories.get_mut(key)) {
             memory.doublings = 0;
-            memory.refused.clear();
         }
     }
 
@@ -232,7 +247,19 @@ impl Engine {
         let Membership::In(key) = self.cluster.groups().membership(&record.pod) else { return };
         let memory = self.memories.entry(&key);
         memory.was_refused = true;
+        memory.refused.retain(|uid, _| {
+            self.cluster.pod(uid).is_some_and(|record| record.pod.node_name.is_none())
+        });
         memory.refused.entry(uid.clone()).or_default().insert(node.clone());
+    }
+
+    /// The server would bind a member: what refused it before may be over.
+    pub(super) fn note_allowed(&mut self, uid: &PodUid) {
+        let Some(record) = self.cluster.pod(uid) else { return };
+        let Membership::In(key) = self.cluster.groups().membership(&record.pod) else { return };
+        if let Some(memory) = self.memories.get_mut(&key) {
+            memory.refused.remove(uid);
+        }
     }
 
     /// Returns the note that goes with each bind of a commit of so many members.
@@ -326,7 +353,7 @@ impl Engine {
 
     /// Asks the gates of an entry again whose group has changed: also one that was found
     /// unschedulable may fit now.
-    fn look_again(&mut self, id: EntryId) {
+    pub(super) fn look_again(&mut self, id: EntryId) {
         let Some(entry) = self.queue.entry(id) else { return };
         match entry.station {
             Station::Gated { .. } | Station::Unschedulable => self.admit(id, None),

@@ -11,24 +11,34 @@ use crate::types::{GroupKey, Pod};
 use super::Engine;
 use super::ending::plan_of_writes;
 
+/// What a group that was looked at does with its devices.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum LettingGo {
+    /// It has none, or what it has is in use.
+    Nothing,
+    Begun,
+    /// It has some, and can't be looked into now.
+    Later,
+}
+
 impl Engine {
-    /// Begins to release what the group has. Returns whether there is anything.
-    pub(super) fn lets_go(&mut self, key: &GroupKey) -> bool {
-        if self.draining || !self.unsynced.is_empty() {
-            return false;
-        }
+    /// Begins to release what the group has and nobody of it uses.
+    pub(super) fn lets_go(&mut self, key: &GroupKey) -> LettingGo {
         let entry = self.queue.group(key).and_then(|id| self.queue.entry(id));
-        let Some(entry) = entry.filter(|entry| waits(&entry.station)) else { return false };
+        let Some(entry) = entry else { return LettingGo::Nothing };
         let members = entry.members.iter().filter_map(|uid| self.cluster.pod(uid));
         let waiting = members.filter(|record| record.place == Place::Nowhere);
         let ops: Vec<Op> = waiting.flat_map(|record| self.releases(&record.pod)).collect();
         if ops.is_empty() {
-            return false;
+            return LettingGo::Nothing;
+        }
+        if self.draining || !self.unsynced.is_empty() || !waits(&entry.station) {
+            return LettingGo::Later;
         }
         let id = entry.id;
         self.queue.take(id);
         self.begin_plan(plan_of_writes(id, ops));
-        true
+        LettingGo::Begun
     }
 
     fn releases(&self, pod: &Pod) -> Vec<Op> {

@@ -218,6 +218,7 @@ impl Engine {
             };
             self.out.push_back(Decision::Notice(notice));
         }
+        self.forget_gathering(id);
         for uid in members {
             let condition = Condition { reason: Text::from(reason), message: message.clone() };
             self.tell(&uid, condition, texts.to_vec());

@@ -43,8 +43,11 @@ impl Engine {
         result: WriteResult,
     ) {
         match result {
-            WriteResult::Done(_)
-            | WriteResult::Unknown { .. }
+            WriteResult::Done(_) => {
+                self.note_allowed(&pod.uid);
+                self.stage_done(plan, label, Written::default());
+            }
+            WriteResult::Unknown { .. }
             | WriteResult::NotSent { .. }
             | WriteResult::Refused { code: BAD_REQUEST, .. } => {
                 self.stage_done(plan, label, Written::default());

@@ -17,6 +17,7 @@ use crate::queue::Station;
 use super::decision::{Decision, Notice, Urgency};
 use super::gathering::PATIENCE;
 use super::input::WriteResult;
+use super::letting_go::LettingGo;
 use super::{Engine, Purpose};
 
 /// A group counts as started once a member has run for so long.
@@ -146,6 +147,8 @@ impl Engine {
             && let Some(standing) = self.watched.of.get_mut(&key)
         {
             standing.lost.push(((**old).clone(), node));
+            // Though another may have come in the meantime.
+            standing.told_below = None;
             // Its place is kept before anybody else looks at it.
             self.watched.set_due(&key, Some(self.now));
         }
@@ -220,13 +223,17 @@ impl Engine {
         if let Some(standing) = self.watched.of.get_mut(key) {
             standing.looked = self.now;
         }
-        if self.lets_go(key) {
+        let letting_go = self.lets_go(key);
+        if letting_go == LettingGo::Begun {
             return self.watched.set_due(key, Some(self.now + AGAIN));
         }
         let facts = self.cluster.group_as_it_is(key).ok().map(|view| self.facts(&view));
         let Some(facts) = facts.filter(|facts| !facts.bound.is_empty()) else {
             self.end_holds(key);
-            return self.watched.forget(key);
+            return match letting_go {
+                LettingGo::Later => self.watched.set_due(key, Some(self.now + AGAIN)),
+                LettingGo::Nothing | LettingGo::Begun => self.watched.forget(key),
+            };
         };
         if facts.enough {
             return self.group_complete(key);
@@ -280,6 +287,9 @@ impl Engine {
         let mut by_note: BTreeMap<_, Vec<PodUid>> = BTreeMap::new();
         let mut done_of_note: BTreeMap<&PlanNote, u32> = BTreeMap::new();
         let (mut bound, mut starts) = (BTreeSet::new(), None::<Timestamp>);
+        for note in self.cluster.groups().retired_of_all(&view.key).filter_map(Pod::plan_note) {
+            *done_of_note.entry(note).or_default() += 1;
+        }
         for member in &view.members {
             let Some(record) = self.cluster.pod(&member.uid) else { continue };
             if let Some(note) = record.pod.plan_note().filter(|_| member.done) {

@@ -12,6 +12,7 @@ use crate::snapshot::Cluster;
 use crate::types::{Condition, Pod, PodUid, Span, Text, Timestamp};
 
 use super::decision::{Decision, Notice, Urgency};
+use super::folding::NOT_READY;
 use super::input::WriteResult;
 use super::placing::may_be_placed;
 use super::{Engine, Purpose};
@@ -172,7 +173,15 @@ impl Engine {
         }
         let Some(record) = self.cluster.pod(uid) else { return };
         let nominated_node = nomination_to_write(&self.cluster, &record.pod);
+        let (reason, texts) = match self.tells.pods.get(uid) {
+            Some(told) => &told.likeness,
+            None => return,
+        };
+        let message = (&**reason == NOT_READY).then(|| self.gathering_message(uid, texts));
         let Some(told) = self.tells.pods.get_mut(uid) else { return };
+        if let Some(message) = message.flatten() {
+            told.wanted.message = message;
+        }
         if nominated_node.is_none() && record.pod.unscheduled.as_ref() == Some(&told.wanted) {
             told.written = Some((told.likeness.clone(), self.now));
             return;

@@ -1,9 +1,10 @@
 //! Groups: what pods and objects say of them, joined in whatever order it arrives.
 //!
 //! Reading order: this file (the index), [`membership`] (which group a pod is in), [`view`] (a group
-//! with its members, and what it lacks).
+//! with its members, and what it lacks), `retired`.
 
 pub mod membership;
+mod retired;
 pub mod view;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,7 +26,8 @@ pub struct Groups {
     members: BTreeMap<GroupKey, BTreeSet<PodUid>>,
     /// Number of live members that have a place, by what each of their hints names.
     placed: BTreeMap<GroupKey, u32>,
-    /// Members whose work is done and whose objects are gone, while others are left.
+    /// Members whose work is done and whose objects are gone, while others of the outermost group are
+    /// left.
     retired: BTreeMap<GroupKey, Vec<Arc<Pod>>>,
     /// Groups by the group of groups that they say they are in.
     children: BTreeMap<GroupKey, BTreeSet<GroupKey>>,
@@ -147,25 +149,8 @@ impl Groups {
         for hint in pod.group_hints() {
             let key = hint.key(&pod.namespace);
             leave(&mut self.members, &key, &pod.uid);
-            if !self.members.contains_key(&key) {
-                self.retired.remove(&key);
-            }
+            self.end_retirement(&key);
         }
-    }
-
-    /// A member is gone whose work is done: it has been there, and nobody comes in its place.
-    pub(super) fn retire(&mut self, pod: &Pod) {
-        let retired = Arc::new(pod.clone());
-        for hint in pod.group_hints() {
-            let key = hint.key(&pod.namespace);
-            if self.members.contains_key(&key) {
-                self.retired.entry(key).or_default().push(Arc::clone(&retired));
-            }
-        }
-    }
-
-    pub(super) fn retired(&self, key: &GroupKey) -> impl Iterator<Item = &Pod> {
-        self.retired.get(key).into_iter().flatten().map(AsRef::as_ref)
     }
 }
 

@@ -259,11 +259,42 @@ fn a_refused_member_goes_to_another_node_first() {
 }
 
 #[test]
-fn binds_without_a_controller_are_tried_before_any_is_sent() {
+fn who_is_refused_everywhere_is_done_without_where_that_is_possible() {
+    let mut w = trying();
+    w.node(node("n1", 8));
+    w.node(node("n2", 4));
+    group(&mut w, gang("g", 2));
+    w.refuse("a", None);
+    w.refuse("d", None);
+    // The largest is placed first.
+    for (name, cpu) in [("a", 2), ("b", 1), ("c", 1)] {
+        w.pod(pod(name, cpu).grouped("g"));
+    }
+    w.wait_secs(60);
+    assert!(!w.bound("b").is_empty() && !w.bound("c").is_empty());
+    // Above the minimum it is no other.
+    w.pod(pod("d", 1).grouped("g"));
+    w.pod(pod("e", 1).grouped("g"));
+    w.wait_secs(60);
+    assert!(!w.bound("e").is_empty());
+    assert_eq!([w.bound("a"), w.bound("d")], ["", ""]);
+    // One that was refused is found to be no longer, though the other still is.
+    w.allow("d");
+    w.wait_secs(60);
+    assert!(!w.bound("d").is_empty());
+}
+
+/// A world in which every bind of a group is tried first.
+fn trying() -> World {
     let mut plugins = USUAL.to_vec();
     let at = plugins.iter().position(|name| *name == "Gangs").expect("a usual plugin");
     plugins[at] = "Trying";
-    let mut w = World::of(&plugins, Setup::default());
+    World::of(&plugins, Setup::default())
+}
+
+#[test]
+fn binds_without_a_controller_are_tried_before_any_is_sent() {
+    let mut w = trying();
     w.node(node("n1", 4));
     w.node(node("n2", 4));
     group(&mut w, gang("g", 2));
@@ -387,6 +418,25 @@ fn an_object_that_says_it_already_is_not_told() {
     }
 }
 
+/// A part whose members have all done their work and are gone is no part that is missing.
+#[test]
+fn a_part_that_is_done_counts_while_another_runs() {
+    let mut w = World::new();
+    w.node(node("n1", 8));
+    let key = |name: &str| GroupKey { kind: GroupKind::Groups, ..gang(name, 1).key };
+    group(&mut w, PodGroup::gang(key("all"), "uid-of-all", 2));
+    for name in ["x", "y"] {
+        group(&mut w, PodGroup { parent: Some("all".into()), ..gang(name, 1) });
+        w.pod(pod(&format!("{name}-0"), 1).grouped(name).owned());
+    }
+    w.wait_secs(2);
+    assert_eq!([w.bound("x-0"), w.bound("y-0")], ["n1", "n1"]);
+    w.change("x-0", |pod| pod.phase = Phase::Succeeded);
+    w.pod_gone("x-0");
+    w.wait_secs(60);
+    assert!(!w.on_server("y-0").terminating);
+}
+
 #[test]
 fn groups_of_groups_start_with_as_many_as_they_need() {
     let composite = |name: &str, min: u32| {
@@ -464,4 +514,37 @@ fn members_whose_work_is_done_are_not_missed() {
     let below = w.notices.iter().any(|notice| matches!(notice, Notice::BelowMinimum { .. }));
     assert!(!below, "{:?}", w.notices);
     assert!(!w.on_server("a").terminating);
+}
+
+#[test]
+fn who_waits_for_a_member_that_is_held_waits_for_another_when_it_is_deleted() {
+    let mut w = World::new();
+    w.node(node("n1", 4));
+    group(&mut w, gang("g", 3));
+    for pod in [member("a", 1), member("b", 1), member("c", 1).label("gate", "key")] {
+        w.pod(pod);
+    }
+    w.wait_secs(20);
+    assert_eq!(&*w.condition("a").message, "waits for key");
+    w.pod_gone("c");
+    w.wait_secs(90);
+    assert_eq!(&*w.condition("a").message, "waiting for 2 of 3 members of g");
+}
+
+#[test]
+fn whichever_member_is_let_in_first_completes_the_group() {
+    let mut w = World::new();
+    w.node(node("n1", 4));
+    group(&mut w, gang("g", 3));
+    for pod in [member("a", 1), member("b", 1)] {
+        w.pod(pod);
+    }
+    for (name, key) in [("c", "never"), ("d", "soon")] {
+        w.pod(member(name, 1).label("gate", key));
+    }
+    w.wait_secs(20);
+    assert_eq!(w.bound("a"), "");
+    w.pod(pod("soon", 0));
+    w.wait_secs(2);
+    assert_eq!(["a", "b", "c", "d"].map(|name| w.bound(name)), ["n1", "n1", "", "n1"]);
 }

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use berth_core::engine::Setup;
+use berth_core::engine::{Input, Setup, WriteResult};
+use berth_core::framework::{ClaimWrite, Op};
 use berth_core::snapshot::{ClusterEvent, GroupEvent};
 use berth_core::types::claim::Consumer;
-use berth_core::types::{Pod, PodClaim, PodSpec};
+use berth_core::types::{Pod, PodClaim, PodSpec, Span};
 
 use crate::build::{With, gang, node, pod};
 use crate::claims::{held, on_server, put, tell};
@@ -59,23 +60,56 @@ fn sharing(name: &str) -> Pod {
     Pod { spec, ..plain }.grouped("team").owned()
 }
 
-/// Both are written at once, and the second finds the claim changed: it is by then the last.
-#[test]
-fn whoever_of_a_waiting_group_lets_go_last_frees_the_devices() {
+/// Two of three members, with the claim that an earlier process has allocated for them.
+fn left_behind() -> World {
     let mut w = World::of(&["Order", "Cpu", "Claims", "Gangs", "Binder"], Setup::default());
     w.node(node("n1", 8));
     tell(&mut w, "slice s pool=p node=n1 devices=g");
     let (p, q) = (sharing("p"), sharing("q"));
-    put(
-        &mut w,
-        &format!(
-            "claim a protected allocated=\"r gpu.example.com/p/g\" reserved={},{}",
-            p.uid, q.uid
-        ),
-    );
+    let text = "claim a protected allocated=\"r gpu.example.com/p/g\"";
+    put(&mut w, &format!("{text} reserved={},{}", p.uid, q.uid));
     w.event(ClusterEvent::Groups(GroupEvent::Applied(Box::new(gang("team", 3)))));
     w.pod(p);
     w.pod(q);
+    w
+}
+
+/// Both are written at once, and the second finds the claim changed: it is by then the last.
+#[test]
+fn whoever_of_a_waiting_group_lets_go_last_frees_the_devices() {
+    let mut w = left_behind();
     w.wait_secs(30);
     assert_eq!((on_server(&w, "a"), held(&w)), (("".into(), Vec::new()), "".into()));
+}
+
+#[test]
+fn devices_are_let_go_once_all_lists_are_there() {
+    let mut w = left_behind();
+    w.input(Input::Watch { kind: "pods".into(), synced: false });
+    w.wait_secs(30);
+    assert_eq!(held(&w), "g");
+    w.input(Input::Watch { kind: "pods".into(), synced: true });
+    w.wait_secs(30);
+    assert_eq!(held(&w), "");
+}
+
+/// What went wrong is told, and then once more what the group waits for.
+#[test]
+fn a_group_whose_devices_could_not_be_let_go_is_told_again_what_it_lacks() {
+    let mut w = left_behind();
+    let is_release = |op: &Op| matches!(op, Op::Claim { write: ClaimWrite::Release { .. }, .. });
+    for _ in 0..20 {
+        w.now = w.now + Span::from_secs(1);
+        w.think();
+        if w.writes.iter().any(|write| is_release(&write.op)) {
+            break;
+        }
+        w.run();
+    }
+    let release = w.write(is_release);
+    w.answer(&release, WriteResult::NotSent { message: "connection refused".into() });
+    w.run();
+    assert_eq!(&*w.condition("p").message, "connection refused");
+    w.wait_secs(90);
+    assert_eq!(&*w.condition("p").message, "waiting for 2 of 3 members of team");
 }

@@ -80,6 +80,11 @@ impl World {
         &self.told_groups
     }
 
+    /// From now on the server refuses to bind a pod nowhere.
+    pub(crate) fn allow(&mut self, name: &str) {
+        self.refused.remove(name);
+    }
+
     fn refuses(&self, op: &Op) -> bool {
         let (Op::Bind { pod, node, .. } | Op::TryBind { pod, node }) = op else { return false };
         let refused = self.refused.get(pod.name.as_str());

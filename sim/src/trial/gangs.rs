@@ -45,6 +45,10 @@ impl Trial<'_> {
                     let ours =
                         |consumer: &Consumer| *consumer != Consumer::Other { uid: by.clone() };
                     claim.reserved_for.retain(ours);
+                    if claim.reserved_for.is_empty() {
+                        // As the resource claim controller does with what nobody uses any more.
+                        claim.allocation = None;
+                    }
                 });
             }
         }

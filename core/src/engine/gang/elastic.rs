@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::engine::budget::Budget;
 use crate::engine::placing::Placer;
 use crate::engine::unfit::Unplaced;
-use crate::framework::NodeSet;
 use crate::snapshot::Overlay;
 
 use super::{Frame, Gang, Trial};
@@ -74,10 +73,7 @@ impl Gang {
         let uid = self.uid(member);
         let Some(pod) = overlay.cluster().pod(uid).map(|record| record.pod.clone()) else { return };
         match self.place(&pod, &mut Trial::default(), placer, overlay, budget) {
-            Ok(placed) => {
-                let (tried, conflicts) = (NodeSet::default(), BTreeSet::new());
-                self.frames.push(Frame { member, spot: Some(placed), tried, conflicts });
-            }
+            Ok(placed) => self.push(member, Trial::default(), placed),
             Err(Unplaced::Unfit(unfit)) => {
                 self.note_furthest(&pod, Unplaced::Unfit(unfit), placer.last_class().0);
             }

@@ -14,17 +14,19 @@ use super::{Gang, Stopped};
 
 impl Gang {
     /// Puts the members in order: by the number of nodes that fit, then larger ones first, then by
-    /// age. A retry after the steps ran out takes another order, by seed, group and attempt.
+    /// age. A retry after the steps ran out takes another order, by seed, group and how often
+    /// that has happened.
     pub(super) fn put_in_order(
         &mut self,
         placer: &mut Placer<'_>,
         overlay: &mut Overlay<'_>,
         budget: &mut Budget,
     ) -> Result<(), Stopped> {
-        let mut fit_of_class: BTreeMap<u32, usize> = BTreeMap::new();
+        // How many nodes fit a class, and the first member of it.
+        let mut of_class: BTreeMap<u32, (usize, usize)> = BTreeMap::new();
         let mut keys = Vec::with_capacity(self.order.len());
         self.asks.clear();
-        for member in &self.order {
+        for (at, member) in self.order.iter().enumerate() {
             let uid = &self.view.members[*member].uid;
             let Some(pod) = overlay.cluster().pod(uid).map(|record| record.pod.clone()) else {
                 continue;
@@ -32,19 +34,19 @@ impl Gang {
             *self.asks.entry(pod.spec.clone()).or_default() += 1;
             let stopped = |unplaced| Stopped::At(uid.clone(), unplaced);
             let class = placer.class_of(overlay, &pod, budget).map_err(stopped)?;
-            let fit = match fit_of_class.get(&class) {
-                Some(fit) => *fit,
+            let (fit, first) = match of_class.get(&class) {
+                Some(known) => *known,
                 None => {
                     let fit = match placer.count_fit(overlay, &pod, budget) {
                         Ok(fit) => fit,
                         Err(Unplaced::Unfit(_)) => 0,
                         Err(unplaced) => return Err(stopped(unplaced)),
                     };
-                    fit_of_class.insert(class, fit);
-                    fit
+                    of_class.insert(class, (fit, at));
+                    (fit, at)
                 }
             };
-            keys.push(((fit, Reverse(size(&pod)), class), *member));
+            keys.push(((fit, Reverse(size(&pod)), first), *member));
         }
         // Stable: by age within a class. Classes stay together, so that a table is used in one go.
         keys.sort_by_key(|(key, _)| *key);
@@ -55,11 +57,11 @@ impl Gang {
     }
 
     fn shuffle(&mut self, placer: &Placer<'_>) {
-        if !self.shuffled {
+        if self.doublings == 0 {
             return;
         }
         let key = self.view.key.to_string();
-        let mut rng = Rng::stream(placer.seed(), "gang", &key, u64::from(placer.attempt));
+        let mut rng = Rng::stream(placer.seed(), "gang", &key, u64::from(self.doublings));
         for at in (1..self.order.len()).rev() {
             self.order.swap(at, rng.below(at as u64 + 1) as usize);
         }
