@@ -51,6 +51,8 @@ pub(super) struct Gangs {
     /// Groups of which it has told that.
     told_below: BTreeSet<GroupKey>,
     slots: Vec<Slot>,
+    /// Nodes that are gone, and with them the places there.
+    gone: BTreeSet<Text>,
     /// Members that it has sent to nodes.
     sent: BTreeSet<PodUid>,
     /// Binds since its last turn, by commit.
@@ -94,6 +96,14 @@ impl Gangs {
 
     /// The process was told this.
     pub(super) fn delivered(&mut self, event: &ClusterEvent, now: Timestamp) {
+        match event {
+            ClusterEvent::NodeDeleted { name, .. } => {
+                self.slots.retain(|slot| slot.node != *name);
+                self.gone.insert(name.clone());
+            }
+            ClusterEvent::NodeApplied(node) => drop(self.gone.remove(&node.name)),
+            _ => {}
+        }
         let lost = match event {
             ClusterEvent::PodDeleted { uid } => self.seen.pod(uid).cloned(),
             ClusterEvent::PodApplied(pod) if pod.phase == berth_core::types::Phase::Failed => {
@@ -118,7 +128,7 @@ impl Gangs {
                 self.slots.retain(|slot| slot.group != key);
             } else if let Some(pod) = &lost
                 && standing.started(now)
-                && let Some(node) = pod.node_name.clone()
+                && let Some(node) = pod.node_name.clone().filter(|node| !self.gone.contains(node))
             {
                 let slot =
                     Slot { group: key.clone(), node, pod: Box::new(pod.clone()), since: now };
