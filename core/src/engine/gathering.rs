@@ -21,6 +21,8 @@ const A_SECOND: u32 = 16;
 #[derive(Debug)]
 pub(super) struct Gathering {
     likeness: Text,
+    /// What is missing as it is now: its numbers change while members come.
+    message: Text,
     /// When the group began to wait.
     since: Timestamp,
     /// The second in which the next member is told, and how many are told in it already.
@@ -58,8 +60,10 @@ impl Engine {
         let known = gathering.as_ref().is_some_and(|known| known.likeness == likeness);
         if !known {
             let since = gathering.as_ref().map_or(self.now, |known| known.since);
-            *gathering =
-                Some(Gathering { likeness: likeness.clone(), since, next: since, in_it: 0 });
+            let (likeness, message) = (likeness.clone(), gate.message.clone());
+            *gathering = Some(Gathering { likeness, message, since, next: since, in_it: 0 });
+        } else if let Some(gathering) = gathering {
+            gathering.message.clone_from(&gate.message);
         }
         let members: Vec<PodUid> = match newcomer {
             Some(uid) if known => vec![uid.clone()],
@@ -79,6 +83,13 @@ impl Engine {
         }
         let since = self.gathering_since(&key);
         self.tell_group(&key, GroupPhase::Waiting, &gate.message, since + PATIENCE);
+    }
+
+    /// Returns what is missing as it is now, for a pod that is to be told of something alike.
+    pub(super) fn lack_of(&self, uid: &PodUid, likeness: &[Text]) -> Option<&Text> {
+        let key = self.queue.entry_of(uid)?.group.as_ref()?;
+        let gathering = self.memories.get(key)?.gathering.as_ref()?;
+        (*likeness == [gathering.likeness.clone()]).then_some(&gathering.message)
     }
 
     fn gathering_since(&self, key: &GroupKey) -> Timestamp {

@@ -172,7 +172,12 @@ impl Engine {
         }
         let Some(record) = self.cluster.pod(uid) else { return };
         let nominated_node = nomination_to_write(&self.cluster, &record.pod);
+        let newest = self.tells.pods.get(uid).and_then(|told| self.lack_of(uid, &told.likeness.1));
+        let newest = newest.cloned();
         let Some(told) = self.tells.pods.get_mut(uid) else { return };
+        if let Some(message) = newest {
+            told.wanted.message = message;
+        }
         if nominated_node.is_none() && record.pod.unscheduled.as_ref() == Some(&told.wanted) {
             told.written = Some((told.likeness.clone(), self.now));
             return;

@@ -52,6 +52,21 @@ fn a_group_that_gathers_quickly_tells_nothing() {
     assert_eq!(w.bound("b"), "n1");
 }
 
+/// The members come one after the other, and all are told the number that there are in the end.
+#[test]
+fn members_are_told_how_many_there_are_when_they_are_told() {
+    let mut w = World::new();
+    group(&mut w, gang("g", 4));
+    for name in ["a", "b", "c"] {
+        w.pod(member(name, 1));
+        w.run();
+    }
+    w.wait_secs(5);
+    for name in ["a", "b", "c"] {
+        assert_eq!(&*w.condition(name).message, "waiting for 3 of 4 members of g");
+    }
+}
+
 #[test]
 fn at_most_sixteen_members_a_second_are_told() {
     let mut w = World::new();
