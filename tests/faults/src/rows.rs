@@ -33,6 +33,7 @@ mod disorder;
 mod election;
 mod endings;
 mod expired;
+mod gathering;
 mod leaders;
 mod lists;
 mod load;
@@ -45,6 +46,7 @@ mod refused;
 mod rival;
 mod server;
 mod silent;
+mod started;
 mod stopped;
 mod watches;
 
@@ -81,6 +83,8 @@ pub const ROWS: &[&Row] = &[
     &rival::SHARED_CLAIM,
     &commits::KILLED,
     &commits::UNLED,
+    &gathering::FALLS_APART,
+    &started::LOST,
     &nodes::GONE,
     &nodes::CHANGED,
     &nodes::RECREATED,

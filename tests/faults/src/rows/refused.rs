@@ -18,7 +18,6 @@ const MEMBERS: usize = 4;
 const ANEW: Duration = Duration::from_secs(12);
 /// A gang that is bound in part has had its time: 30 s, and what is added when somebody is deleted.
 const HAD_ITS_TIME: Duration = Duration::from_secs(36);
-const EVENTS: &str = "/api/v1/namespaces/default/events";
 /// Binds of the refused member in a minute, tried or sent.
 const A_MINUTE_MAX: usize = 10;
 
@@ -100,7 +99,7 @@ fn found_before(scene: &mut Scene, by: By) -> Outcome {
 /// than they must be is told, and lasts as long as the refusal.
 fn found_too_late(scene: &mut Scene) -> Outcome {
     let from = scene.proxy.n_exchanges();
-    scene.delete_all(EVENTS)?;
+    scene.forget_events()?;
     // What a webhook that has side effects makes of a trial.
     let untold = Fault::Refuse { status: 400, retry_after_s: None };
     let untold = scene.proxy.inject(Rule::on(Requests::trials()).then(untold));
@@ -116,7 +115,7 @@ fn found_too_late(scene: &mut Scene) -> Outcome {
         std::thread::sleep(Duration::from_millis(200));
         check(uids(scene)? == before, "a member was deleted that nobody makes anew")?;
     }
-    let told = || is_told_below(scene).then_some(());
+    let told = || scene.is_told_below("g").then_some(());
     try_wait_for(SOON, "it is told that the gang is below its minimum", told)?;
     let bound = scene.members_bound("g")?;
     check(bound == MEMBERS - 1, format!("{bound} members are bound"))?;
@@ -199,15 +198,6 @@ fn is_asked_seldom(scene: &Scene, from: usize) -> Outcome {
     };
     let most = times.iter().enumerate().map(within).max().unwrap_or_default();
     check(most <= A_MINUTE_MAX, format!("the refused member was asked for {most} times a minute"))
-}
-
-fn is_told_below(scene: &Scene) -> bool {
-    let events = scene.api.list(EVENTS).unwrap_or_default();
-    let of_g = |event: &Value| {
-        let note = event["message"].as_str().unwrap_or_default();
-        event["reason"] == "BelowMinimum" && note.contains("default/g ")
-    };
-    events.iter().any(of_g)
 }
 
 fn uids(scene: &Scene) -> Outcome<Vec<String>> {

@@ -11,6 +11,7 @@ use crate::failed::{Failed, Outcome};
 use crate::objects::pod_group;
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
+const EVENTS: &str = "/api/v1/namespaces/default/events";
 
 /// What Berth writes on the binds of a commit: group, attempt, members.
 const NOTE: &str = "berth.dev/plan";
@@ -75,6 +76,24 @@ impl Scene {
             std::thread::sleep(Duration::from_millis(200));
         }
         Ok(())
+    }
+
+    /// Deletes all events, so that those of an earlier repeat say nothing.
+    ///
+    /// # Errors
+    /// [`Failed::TimedOut`].
+    pub fn forget_events(&self) -> Outcome {
+        self.delete_all(EVENTS)
+    }
+
+    /// Tells whether an event says that a group is below its minimum.
+    pub fn is_told_below(&self, group: &str) -> bool {
+        let about = format!("default/{group} ");
+        let says = |event: &Value| {
+            let message = event["message"].as_str().unwrap_or_default();
+            event["reason"] == "BelowMinimum" && message.contains(&about)
+        };
+        self.api.list(EVENTS).unwrap_or_default().iter().any(says)
     }
 
     /// Checks that each member's bind carried a note that names the group, and how many belong to the
