@@ -12,6 +12,7 @@ use crate::failed::Outcome;
 use crate::objects::{gpu_pod, member, owned, pod_group, scheduled_condition};
 use crate::proxy::{Exchange, Fault, Requests, Rule};
 use crate::scene::{JobController, Scene, check};
+use crate::scheduler::Program;
 
 const MEMBERS: usize = 4;
 /// Longer than a gang waits between two attempts, also after many of them.
@@ -86,6 +87,11 @@ fn found_before(scene: &mut Scene, by: By) -> Outcome {
     scene.faults_ended();
     is_told_why(scene)?;
     others_pass(scene)?;
+    if scene.program != Program::Berth {
+        // Others don't ask before; they may take the gang back.
+        std::thread::sleep(HAD_ITS_TIME);
+        return refusal.end(scene);
+    }
     scene.stays_unbound("g", ANEW)?;
     let sent = |e: &Exchange| e.asked.is_bind() && e.asked.name.starts_with("g-");
     let sent = scene.proxy.count(from, sent);
