@@ -21,7 +21,7 @@ const A_SECOND: u32 = 16;
 #[derive(Debug)]
 pub(super) struct Gathering {
     likeness: Text,
-    /// With the count as it is now.
+    /// What is missing as it is now: its numbers change while members come.
     message: Text,
     /// When the group began to wait.
     since: Timestamp,
@@ -60,11 +60,10 @@ impl Engine {
         let known = gathering.as_ref().is_some_and(|known| known.likeness == likeness);
         if !known {
             let since = gathering.as_ref().map_or(self.now, |known| known.since);
-            let (likeness, message) = (likeness.clone(), Text::default());
+            let (likeness, message) = (likeness.clone(), gate.message.clone());
             *gathering = Some(Gathering { likeness, message, since, next: since, in_it: 0 });
-        }
-        if let Some(gathering) = gathering {
-            gathering.message = gate.message.clone();
+        } else if let Some(gathering) = gathering {
+            gathering.message.clone_from(&gate.message);
         }
         let members: Vec<PodUid> = match newcomer {
             Some(uid) if known => vec![uid.clone()],
@@ -86,12 +85,11 @@ impl Engine {
         self.tell_group(&key, GroupPhase::Waiting, &gate.message, since + PATIENCE);
     }
 
-    /// Returns what a member is told of what its group lacks, with the count as it is now; `None` if
-    /// that is not what it is told.
-    pub(super) fn gathering_message(&self, uid: &PodUid, texts: &[Text]) -> Option<Text> {
+    /// Returns what is missing as it is now, for a pod that is to be told of something alike.
+    pub(super) fn lack_of(&self, uid: &PodUid, likeness: &[Text]) -> Option<&Text> {
         let key = self.queue.entry_of(uid)?.group.as_ref()?;
         let gathering = self.memories.get(key)?.gathering.as_ref()?;
-        (texts == [gathering.likeness.clone()]).then(|| gathering.message.clone())
+        (*likeness == [gathering.likeness.clone()]).then_some(&gathering.message)
     }
 
     fn gathering_since(&self, key: &GroupKey) -> Timestamp {

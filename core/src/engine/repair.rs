@@ -46,11 +46,20 @@ struct Standing {
     due: Option<Timestamp>,
     /// Since when it is bound in part and has not started.
     partial_since: Option<Timestamp>,
+    /// When it was taken back last, in this time in part.
+    taken_back: Option<Timestamp>,
     /// It was told that it is below its minimum, with so many members.
     told_below: Option<u32>,
     complete: bool,
     /// Members that have lost their places, with these, since it was last looked at.
     lost: Vec<(Pod, NodeIdx)>,
+}
+
+impl Standing {
+    fn is_not_in_part(&mut self) {
+        self.partial_since = None;
+        self.taken_back = None;
+    }
 }
 
 impl Watched {
@@ -244,12 +253,12 @@ impl Engine {
         let standing = self.watched.of.entry(key.clone()).or_default();
         standing.complete = false;
         if facts.started {
-            standing.partial_since = None;
+            standing.is_not_in_part();
             self.keep_places(key, &rules);
             return self.tell_below(key, &facts);
         }
         if !facts.incomplete {
-            standing.partial_since = None;
+            standing.is_not_in_part();
             // That a member runs is no event.
             let due = facts.starts.unwrap_or(self.now + AGAIN);
             return self.watched.set_due(key, Some(due));
@@ -267,6 +276,10 @@ impl Engine {
         if under_way {
             // It may just be completed. Who fails time and again gains no time by it.
             return self.watched.set_due(key, Some(self.now + SOON));
+        }
+        // What its members are told and lose is heard of before they are gone.
+        if let Some(again) = standing.taken_back.map(|at| at + AGAIN).filter(|at| *at > self.now) {
+            return self.watched.set_due(key, Some(again));
         }
         if !self.setup.bug("no-take-back") {
             self.take_back(key, &facts, &rules);
@@ -331,7 +344,7 @@ impl Engine {
     fn group_complete(&mut self, key: &GroupKey) {
         let standing = self.watched.of.entry(key.clone()).or_default();
         let was_complete = std::mem::replace(&mut standing.complete, true);
-        standing.partial_since = None;
+        standing.is_not_in_part();
         standing.told_below = None;
         standing.lost.clear();
         self.end_holds(key);
@@ -385,6 +398,7 @@ impl Engine {
             return self.tell_below(key, facts);
         }
         self.measures.groups_taken_back += 1;
+        self.watched.of.entry(key.clone()).or_default().taken_back = Some(self.now);
         let of = self.cluster.groups().members(key).count().max(facts.bound.len());
         let message = Text::from(format!(
             "pod group {key} could not be completed: {} of {of} members are bound and it has not started",

@@ -12,7 +12,6 @@ use crate::snapshot::Cluster;
 use crate::types::{Condition, Pod, PodUid, Span, Text, Timestamp};
 
 use super::decision::{Decision, Notice, Urgency};
-use super::folding::NOT_READY;
 use super::input::WriteResult;
 use super::placing::may_be_placed;
 use super::{Engine, Purpose};
@@ -173,13 +172,10 @@ impl Engine {
         }
         let Some(record) = self.cluster.pod(uid) else { return };
         let nominated_node = nomination_to_write(&self.cluster, &record.pod);
-        let (reason, texts) = match self.tells.pods.get(uid) {
-            Some(told) => &told.likeness,
-            None => return,
-        };
-        let message = (&**reason == NOT_READY).then(|| self.gathering_message(uid, texts));
+        let newest = self.tells.pods.get(uid).and_then(|told| self.lack_of(uid, &told.likeness.1));
+        let newest = newest.cloned();
         let Some(told) = self.tells.pods.get_mut(uid) else { return };
-        if let Some(message) = message.flatten() {
+        if let Some(message) = newest {
             told.wanted.message = message;
         }
         if nominated_node.is_none() && record.pod.unscheduled.as_ref() == Some(&told.wanted) {

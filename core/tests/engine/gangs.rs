@@ -6,7 +6,7 @@ use berth_core::queue::Station;
 use berth_core::snapshot::{ClusterEvent, GroupEvent};
 use berth_core::types::group::{GroupKind, GroupPhase, GroupTold, SubGroup, SubGroupMembers};
 use berth_core::types::pod::Phase;
-use berth_core::types::{GroupKey, Pod, PodGroup, Timestamp};
+use berth_core::types::{GroupKey, Pod, PodGroup, Span, Timestamp};
 
 use crate::build::{USUAL, With, gang, labelled, node, pod};
 use crate::harness::{World, refused};
@@ -50,6 +50,21 @@ fn a_group_that_gathers_quickly_tells_nothing() {
     w.run();
     assert!(w.server.pods.values().all(|pod| pod.unscheduled.is_none()));
     assert_eq!(w.bound("b"), "n1");
+}
+
+/// The members come one after the other, and all are told the number that there are in the end.
+#[test]
+fn members_are_told_how_many_there_are_when_they_are_told() {
+    let mut w = World::new();
+    group(&mut w, gang("g", 4));
+    for name in ["a", "b", "c"] {
+        w.pod(member(name, 1));
+        w.run();
+    }
+    w.wait_secs(5);
+    for name in ["a", "b", "c"] {
+        assert_eq!(&*w.condition(name).message, "waiting for 3 of 4 members of g");
+    }
 }
 
 #[test]
@@ -228,6 +243,28 @@ fn a_group_that_can_not_be_completed_is_taken_back_after_its_time() {
     w.wait_secs(4);
     assert!(w.on_server("a").terminating && w.on_server("b").terminating);
     assert!(!w.on_server("c").terminating, "it was never bound");
+}
+
+/// What the first member is told comes back as an event of its own, while the others are still told.
+#[test]
+fn members_that_are_taken_back_are_told_once() {
+    let mut w = World::new();
+    w.node(node("n1", 4));
+    group(&mut w, gang("g", 3));
+    for name in ["a", "b", "c"] {
+        w.pod(member(name, 1));
+    }
+    w.refuse("c", None);
+    w.wait_secs(28);
+    w.now = w.now + Span::from_secs(4);
+    let first = w.write(|op| matches!(op, Op::SetDisruption { pod, .. } if pod.name == "a"));
+    w.carry_out(first);
+    let again = w.bind_of("c");
+    w.carry_out(again);
+    w.now = w.now + Span::from_secs(1);
+    let mut told = w.pending_writes();
+    told.retain(|write| write.starts_with("disrupt"));
+    assert_eq!(told, ["disrupt b GangIncomplete"]);
 }
 
 #[test]

@@ -43,9 +43,8 @@ impl Server {
                 Some(_) => (WriteResult::Stale { message: "it has a node".into() }, None),
                 None => (WriteResult::Refused { code: 404, message: "gone".into() }, None),
             },
-            Op::SetDisruption { .. } | Op::TellGroup { .. } => {
-                (WriteResult::Done(Written::default()), None)
-            }
+            Op::SetDisruption { pod, .. } => self.change(pod, None, |_| true),
+            Op::TellGroup { .. } => (WriteResult::Done(Written::default()), None),
             Op::Fence { pod, resource_version, .. } => {
                 self.change(pod, Some(*resource_version), |_| true)
             }

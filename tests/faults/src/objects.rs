@@ -43,6 +43,15 @@ pub fn member(mut pod: Value, group: &str) -> Value {
     pod
 }
 
+/// The same pod as one that a Job's controller has made, and makes anew when it is gone.
+pub fn owned(mut pod: Value, job: &str) -> Value {
+    pod["metadata"]["ownerReferences"] = json!([{
+        "apiVersion": "batch/v1", "kind": "Job", "name": job, "uid": format!("uid-of-{job}"),
+        "controller": true,
+    }]);
+    pod
+}
+
 /// The driver of all devices, and the name of their class.
 pub const DRIVER: &str = "gpu.example.com";
 

@@ -56,6 +56,15 @@ pub const PLANTED: &[Planted] = &[
     planted("claim-without-version", "F18"),
     shared("bind-before-claim", "F18"),
     planted("trusts-pools", "F21"),
+    planted("no-take-back", "F17"),
+    Planted { repeats: "3", ..planted("takes-back-unowned", "F17") },
+    planted("takes-back-started", "F29"),
+    planted("releases-hold-early", "F29"),
+    planted("counts-gated-members", "F27"),
+    shared("told-unschedulable-unseen", "F27"),
+    shared("forgets-note", "F25"),
+    planted("half-gang-binds", "F25"),
+    planted("late-member-starts-alone", "F25"),
 ];
 
 /// Plays each bug in its row, and counts those that were convicted.
@@ -99,9 +108,9 @@ mod tests {
     use crate::rows::ROWS;
 
     #[test]
-    fn twenty_four_bugs_are_planted_each_in_a_row_that_there_is() {
+    fn thirty_three_bugs_are_planted_each_in_a_row_that_there_is() {
         let bugs: BTreeSet<&str> = PLANTED.iter().map(|planted| planted.bug).collect();
-        assert_eq!(bugs.len(), 24);
+        assert_eq!(bugs.len(), 33);
         let rows: BTreeSet<&str> = ROWS.iter().map(|row| row.id).collect();
         for Planted { bug, row, .. } in PLANTED {
             assert!(rows.contains(row), "{bug} is to show in {row}");

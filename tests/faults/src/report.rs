@@ -21,7 +21,7 @@ not have yet, or are played in the simulator (`make seeds`).
 ";
 
 const FOOT: &str = "
-The same campaign convicts the real kube-scheduler 1.37.2 (`SCHEDULER=kube-scheduler`), and twenty-four bugs that were planted in Berth, each in a row of this
+The same campaign convicts the real kube-scheduler 1.37.2 (`SCHEDULER=kube-scheduler`), and thirty-three bugs that were planted in Berth, each in a row of this
 table (`make planted-live SHARE=`; their list is `tests/faults/src/planted.rs`).
 ";
 

@@ -27,12 +27,13 @@
 mod binds;
 mod calm;
 mod claims;
+mod commits;
 mod credentials;
 mod disorder;
 mod election;
 mod endings;
 mod expired;
-mod gangs;
+mod gathering;
 mod leaders;
 mod lists;
 mod load;
@@ -40,9 +41,12 @@ mod nodes;
 mod orphans;
 mod pods;
 mod pools;
+mod refusal;
+mod refused;
 mod rival;
 mod server;
 mod silent;
+mod started;
 mod stopped;
 mod watches;
 
@@ -70,12 +74,17 @@ pub const ROWS: &[&Row] = &[
     &claims::ANSWER_LOST,
     &binds::REQUEST_LOST,
     &binds::BOUND_ELSEWHERE,
-    &gangs::MEMBER_REFUSED,
+    &refused::BY_THE_PROXY,
+    &refused::BY_A_POLICY,
     &claims::CONFLICT,
     &orphans::KILLED,
     &claims::TAKEN_AWAY,
     &pools::CHANGED,
     &rival::SHARED_CLAIM,
+    &commits::KILLED,
+    &commits::UNLED,
+    &gathering::FALLS_APART,
+    &started::LOST,
     &nodes::GONE,
     &nodes::CHANGED,
     &nodes::RECREATED,

@@ -6,6 +6,8 @@
 mod asking;
 mod devices;
 mod evidence;
+mod gangs;
+mod jobs;
 mod lease;
 mod quiet;
 
@@ -29,6 +31,7 @@ use devices::SLICES;
 
 pub use asking::check;
 pub use devices::{CLAIMS, allocated};
+pub use jobs::JobController;
 pub use lease::holder;
 
 /// See the module. Fields end in this order.

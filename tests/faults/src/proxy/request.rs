@@ -59,7 +59,17 @@ impl Asked {
         self.method == "GET" && collection && !self.is_watch() && !further
     }
 
+    /// Tells whether it binds a pod.
     pub fn is_bind(&self) -> bool {
+        self.names_a_node() && self.parameter("dryRun").is_none()
+    }
+
+    /// Tells whether it only asks what the server would say to a bind.
+    pub fn is_trial(&self) -> bool {
+        self.names_a_node() && self.parameter("dryRun").is_some()
+    }
+
+    fn names_a_node(&self) -> bool {
         self.method == "POST" && self.resource == "pods" && self.subresource == "binding"
     }
 
@@ -145,6 +155,11 @@ impl Requests {
     /// Those that bind one pod.
     pub fn bind_of(pod: &str) -> Requests {
         Requests::binds().name(pod)
+    }
+
+    /// Those that only ask what the server would say to a bind.
+    pub fn trials() -> Requests {
+        Requests::all().when(Asked::is_trial)
     }
 
     /// Those that write the status of one claim.
@@ -267,6 +282,9 @@ mod tests {
     fn conditions_and_turns_choose() {
         let bind = asked("POST /api/v1/namespaces/ns/pods/a/binding?timeout=5s");
         assert!(Requests::bind_of("a").user("u").query_contains("timeout").fulfils(&bind));
+        assert!(!Requests::trials().fulfils(&bind));
+        let trial = asked("POST /api/v1/namespaces/ns/pods/a/binding?timeout=5s&dryRun=All");
+        assert!(Requests::trials().fulfils(&trial) && !Requests::binds().fulfils(&trial));
         assert!(!Requests::bind_of("b").fulfils(&bind));
         assert!(!Requests::binds().user("v").fulfils(&bind));
         let claims = "/apis/resource.k8s.io/v1/namespaces/ns/resourceclaims";

@@ -87,7 +87,7 @@ fn meddled(scene: &mut Scene) -> Outcome {
 }
 
 /// Made anew, because the auditor would take an edited one's holder for a replica that took it early.
-fn give_away(scene: &Scene) -> Outcome {
+pub(super) fn give_away(scene: &Scene) -> Outcome {
     let mut lease = scene.api.get(&ELECTION.path())?;
     lease["metadata"] = json!({"namespace": ELECTION.namespace, "name": ELECTION.name});
     lease["spec"]["holderIdentity"] = json!("somebody-else");

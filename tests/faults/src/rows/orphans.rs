@@ -24,7 +24,7 @@ pub(super) const KILLED: Row = Row {
     ..Row::PLAIN
 };
 
-fn start_both(scene: &mut Scene) -> Outcome {
+pub(super) fn start_both(scene: &mut Scene) -> Outcome {
     for user in REPLICAS.iter().take(2) {
         start(scene, user)?;
     }
