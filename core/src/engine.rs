@@ -107,6 +107,8 @@ pub struct Engine {
     watched: Watched,
     /// Since when members run whose objects don't say.
     seen_running: BTreeMap<PodUid, Timestamp>,
+    /// Members that are taken back: their deletion was sent, and they are not gone yet.
+    leaving: BTreeSet<PodUid>,
     purposes: BTreeMap<WriteId, Purpose>,
     next_id: u64,
     out: VecDeque<Decision>,

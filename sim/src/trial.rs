@@ -136,7 +136,7 @@ impl<'a> Trial<'a> {
             world: World::default(),
             kubelet: Kubelet::with_grace(Span(500 + latency.below(15_000))),
             controller: ClaimController::new(templates, delay),
-            jobs: Jobs::new(Span(50 + rng.below(1500))),
+            jobs: Jobs::new(remake_delay(&mut rng)),
             drivers: Drivers::new(slices, rng),
             process: None,
             generation: 0,
@@ -338,6 +338,14 @@ impl<'a> Trial<'a> {
             Some(process) => self.auditor.judge_ledger(&self.world, &process.engine, self.now),
             None => self.auditor.violate("I5", self.now, "no process runs".to_owned()),
         }
+    }
+}
+
+/// Draws how long a job's controller takes to make a lost pod anew: a quarter of them back off.
+fn remake_delay(rng: &mut Rng) -> Span {
+    match rng.below(1500) {
+        early @ 0..375 => Span(1000 + early * 80),
+        usual => Span(50 + usual),
     }
 }
 

@@ -30,7 +30,7 @@ fn fifty_seeds_run_twice_have_the_same_history() {
 
 /// A planted bug, the seeds within which it is convicted, and the invariant that convicts it.
 #[cfg(feature = "planted-bugs")]
-const BUGS: [(&str, u64, &[&str]); 10] = [
+const BUGS: [(&str, u64, &[&str]); 20] = [
     ("no-fence", 600, &["I2", "I3", "I12"]),
     ("forget-unknown-bind", 100, &["I2", "I3", "I12"]),
     ("stale-is-no", 200, &["I2", "I3", "I12"]),
@@ -41,6 +41,16 @@ const BUGS: [(&str, u64, &[&str]); 10] = [
     ("bind-before-claim", 50, &["I12"]),
     ("release-not-awaited", 1000, &["I12"]),
     ("conflict-untold", 200, &["F24"]),
+    ("half-gang-binds", 200, &["I4", "I5", "I11"]),
+    ("no-way-back", 600, &["I5"]),
+    ("no-take-back", 100, &["I4"]),
+    ("takes-back-unowned", 100, &["I4"]),
+    ("takes-back-started", 400, &["I4"]),
+    ("forgets-note", 50, &["I4"]),
+    ("counts-gated-members", 500, &["I2", "I4"]),
+    ("releases-hold-early", 500, &["I4"]),
+    ("late-member-starts-alone", 50, &["I4"]),
+    ("told-unschedulable-unseen", 50, &["I15"]),
 ];
 
 #[cfg(feature = "planted-bugs")]

@@ -44,7 +44,9 @@ impl Engine {
             .filter(|_| plan.commit.is_some() && !self.setup.bug("half-gang-binds"));
         let Some(key) = entry.and_then(|entry| entry.group.as_ref()) else { return Ok(()) };
         let lack = match self.cluster.group_as_it_is(key) {
-            Ok(view) => view.lacks(&view.count(|member| member.placed || member.done)),
+            Ok(view) => view.lacks(&view.count(|member| {
+                member.done || (member.placed && !self.leaving.contains(&member.uid))
+            })),
             Err(lack) => Some(lack),
         };
         match lack {

@@ -155,6 +155,7 @@ impl Engine {
                 }
                 return;
             }
+            // Whoever is gone is told gone; a namesake is another.
             WriteResult::Stale { .. } | WriteResult::Refused { code: 404, .. } => return,
             WriteResult::NotSent { .. } | WriteResult::Unknown { .. } if tries < TRIES_MAX => {
                 return self.send_aside(op, tries + 1);
@@ -163,6 +164,9 @@ impl Engine {
             | WriteResult::NotSent { message }
             | WriteResult::Unknown { message } => message,
         };
+        if let Op::DeletePod { pod } = &op {
+            self.leaving.remove(&pod.uid);
+        }
         let subject = "a write beside the plans".into();
         let message = format!("{op:?} was not carried out: {message}").into();
         self.out.push_back(Decision::Notice(Notice::Odd { subject, message }));

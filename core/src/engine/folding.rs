@@ -308,6 +308,7 @@ impl Engine {
     }
 
     fn pod_gone(&mut self, uid: &PodUid) {
+        self.leaving.remove(uid);
         self.settle_seen(uid, None);
         self.tells.forget(uid);
         self.plans_see(uid);

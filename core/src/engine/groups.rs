@@ -122,7 +122,10 @@ impl Engine {
     /// Returns the members of an entry that may be placed now, if with those that have a place they
     /// are enough.
     fn ready(&self, key: &GroupKey, entry: &Entry, timing: Timing<'_>) -> Result<Ready, Held> {
-        let view = self.cluster.group_view(key).map_err(Held::Lack)?;
+        let mut view = self.cluster.group_view(key).map_err(Held::Lack)?;
+        for member in view.members.iter_mut().filter(|member| member.placed) {
+            member.placed = !self.leaving.contains(&member.uid);
+        }
         let waits = |member: &Member| {
             !member.placed && self.queue.entry_of(&member.uid).is_some_and(|e| e.id == entry.id)
         };

@@ -232,6 +232,13 @@ impl Engine {
         if let Some(standing) = self.watched.of.get_mut(key) {
             standing.looked = self.now;
         }
+        if let Ok(root) = self.cluster.groups().root(key.clone())
+            && root != *key
+        {
+            // It is looked at as a whole, since when that is known.
+            self.watched.forget(key);
+            return self.watch_group(&root);
+        }
         let letting_go = self.lets_go(key);
         if letting_go == LettingGo::Begun {
             return self.watched.set_due(key, Some(self.now + AGAIN));
@@ -280,6 +287,10 @@ impl Engine {
         // What its members are told and lose is heard of before they are gone.
         if let Some(again) = standing.taken_back.map(|at| at + AGAIN).filter(|at| *at > self.now) {
             return self.watched.set_due(key, Some(again));
+        }
+        if !self.unsynced.is_empty() {
+            // Nobody is taken back by half of the news.
+            return self.watched.set_due(key, Some(self.now + SOON));
         }
         if !self.setup.bug("no-take-back") {
             self.take_back(key, &facts, &rules);
@@ -426,6 +437,7 @@ impl Engine {
             facts.incomplete && !facts.enough && !facts.started && facts.bound.contains(&pod.uid)
         });
         if still {
+            self.leaving.insert(pod.uid.clone());
             self.send_aside(Op::DeletePod { pod }, 1);
         }
     }

@@ -162,6 +162,7 @@ impl Engine {
             group_tells: GroupTells::default(),
             watched: Watched::default(),
             seen_running: BTreeMap::new(),
+            leaving: BTreeSet::new(),
             purposes: BTreeMap::new(),
             next_id: 0,
             out: VecDeque::new(),

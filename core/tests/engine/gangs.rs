@@ -1,6 +1,6 @@
 //! Groups with objects: what they lack, how they are searched, committed, completed, taken back.
 
-use berth_core::engine::{Input, Notice, Setup};
+use berth_core::engine::{Input, Notice, Setup, Write, WriteResult, Written};
 use berth_core::framework::Op;
 use berth_core::queue::Station;
 use berth_core::snapshot::{ClusterEvent, GroupEvent};
@@ -265,6 +265,40 @@ fn members_that_are_taken_back_are_told_once() {
     let mut told = w.pending_writes();
     told.retain(|write| write.starts_with("disrupt"));
     assert_eq!(told, ["disrupt b GangIncomplete"]);
+}
+
+/// Whoever has been told to go completes no group, though the news of it is late.
+#[test]
+fn members_that_are_being_taken_back_count_no_more() {
+    let mut w = World::new();
+    w.node(node("n1", 4));
+    group(&mut w, gang("g", 3));
+    for name in ["a", "b", "c"] {
+        w.pod(member(name, 1));
+    }
+    w.refuse("c", None);
+    let deletes = |w: &World| w.writes.iter().any(|w| matches!(w.op, Op::DeletePod { .. }));
+    while !deletes(&w) {
+        w.now = w.now + Span::from_secs(1);
+        w.think();
+        let (deleted, others) =
+            w.writes.drain(..).partition(|w| matches!(w.op, Op::DeletePod { .. }));
+        w.writes = deleted;
+        others.into_iter().for_each(|write: Write| w.carry_out(write));
+    }
+    for _ in 0..2 {
+        let delete = w.write(|op| matches!(op, Op::DeletePod { .. }));
+        w.answer(&delete, WriteResult::Done(Written::default()));
+    }
+    w.allow("c");
+    w.wait_secs(20);
+    assert_eq!(w.bound("c"), "");
+    w.pod_gone("a");
+    w.pod_gone("b");
+    w.pod(member("a2", 1));
+    w.pod(member("b2", 1));
+    w.wait_secs(20);
+    assert_eq!(["a2", "b2", "c"].map(|name| w.bound(name)), ["n1", "n1", "n1"]);
 }
 
 #[test]

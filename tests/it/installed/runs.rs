@@ -14,11 +14,12 @@ use crate::support::https::{Ask, free_port};
 use crate::support::objects::{bound, create, event, gpu_node, gpu_pod, told};
 
 /// What none of the below needs, with the reason why it is granted.
-const UNUSED: [(&str, &str); 10] = [
+const UNUSED: [(&str, &str); 11] = [
     ("get", "a pod whose bind has had no answer; what SIGUSR2's comparison looks at again"),
     ("patch events", "an event that repeats counts up"),
     ("patch resourceclaims/binding", "no path of its own: asked for beside resourceclaims/status"),
     ("delete resourceclaims", "a claim for extended resources whose pod finds no place after all"),
+    ("delete pods", "a group that can't be completed is taken back; the campaign's F17"),
     ("list podgroups", "this server has no groups; tests/it/live_dialects.rs"),
     ("watch podgroups", "the same"),
     ("patch podgroups/status", "the same"),

@@ -72,7 +72,7 @@ impl Groups {
     ///
     /// # Errors
     /// Groups are in each other, or too deep.
-    pub(super) fn root(&self, leaf: GroupKey) -> Result<GroupKey, Text> {
+    pub(crate) fn root(&self, leaf: GroupKey) -> Result<GroupKey, Text> {
         let mut seen = BTreeSet::from([leaf.clone()]);
         let mut key = leaf;
         while let Some(parent) = self.object(&key).and_then(|group| group.parent_key()) {
