@@ -92,12 +92,6 @@ impl Campaign {
         let mut tally = Tally::default();
         let mut kept: Option<(&str, Scene)> = None;
         for row in rows {
-            if self.program == Program::Berth
-                && let Some(needs) = row.needs
-            {
-                println!("{} not played: {needs}", row.id);
-                continue;
-            }
             let known = table.as_ref().map(|t| t.known(row.id, self.program.name(), commit));
             let known = known.unwrap_or_default();
             let wanted = self.wanted(row, &known);

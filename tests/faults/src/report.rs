@@ -41,10 +41,9 @@ pub fn page(table: &Table) -> String {
 
 fn tried(table: &Table, row: &Row, program: Program) -> String {
     let sum = table.at_any_commit(row.id, program.name());
-    match (sum.repeats, row.needs) {
-        (0, Some(needs)) if program == Program::Berth => format!("needs {needs}"),
-        (0, _) => "–".to_owned(),
-        (repeats, _) => format!("{repeats}, {}, **{}**", sum.effective, sum.violations),
+    match sum.repeats {
+        0 => "–".to_owned(),
+        repeats => format!("{repeats}, {}, **{}**", sum.effective, sum.violations),
     }
 }
 

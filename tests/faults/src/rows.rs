@@ -112,8 +112,6 @@ pub struct Row {
     pub slow: bool,
     /// Whether it does hardly anything but wait. In CI such rows are played beside the others.
     pub waits: bool,
-    /// What Berth does not have yet. None: it is played with Berth too.
-    pub needs: Option<&'static str>,
     pub setting: Setting,
     /// Done once a batch: nodes, and the scheduler if it is not a repeat's to start.
     pub prepare: fn(&mut Scene) -> Outcome,
@@ -130,7 +128,6 @@ impl Row {
         must: "",
         slow: false,
         waits: false,
-        needs: None,
         setting: Setting::PLAIN,
         prepare: |scene| {
             scene.nodes(4, 8)?;
