@@ -147,6 +147,12 @@ impl Engine {
         self.send(op.clone(), Purpose::Aside { op, tries }, Urgency::Plan);
     }
 
+    /// Tells whether a write without an answer is seen to be done.
+    fn is_done(&self, op: &Op) -> bool {
+        let Op::DeletePod { pod } = op else { return false };
+        self.cluster.pod(&pod.uid).is_none_or(|record| record.pod.terminating)
+    }
+
     pub(super) fn aside_outcome(&mut self, op: Op, tries: u32, result: WriteResult) {
         let message = match result {
             WriteResult::Done(written) => {
@@ -157,6 +163,9 @@ impl Engine {
             }
             // Whoever is gone is told gone; a namesake is another.
             WriteResult::Stale { .. } | WriteResult::Refused { code: 404, .. } => return,
+            WriteResult::NotSent { .. } | WriteResult::Unknown { .. } if self.is_done(&op) => {
+                return;
+            }
             WriteResult::NotSent { .. } | WriteResult::Unknown { .. } if tries < TRIES_MAX => {
                 return self.send_aside(op, tries + 1);
             }

@@ -82,6 +82,12 @@ impl Watched {
         }
     }
 
+    /// Looks at the group at `at` at the latest.
+    fn look_by(&mut self, key: &GroupKey, at: Timestamp) {
+        let due = self.of.get(key).and_then(|standing| standing.due);
+        self.set_due(key, Some(due.map_or(at, |due| due.min(at))));
+    }
+
     fn forget(&mut self, key: &GroupKey) {
         if let Some(at) = self.of.remove(key).and_then(|standing| standing.due) {
             self.due.remove(&(at, key.clone()));
@@ -173,9 +179,18 @@ impl Engine {
         let early = self.setup.bug("releases-hold-early");
         let until = self.now + if early { SOON } else { rules.hold_for };
         for (pod, node) in lost {
-            let kept = self.cluster.holds().of(key).count();
-            if rules.hold_for == Span::ZERO || kept >= lacks.max(1) {
+            if rules.hold_for == Span::ZERO {
                 break;
+            }
+            if self.cluster.holds().of(key).count() >= lacks.max(1) {
+                // The one that is kept for longest already gives way.
+                let oldest = self.cluster.holds().of(key).map(|(_, hold)| hold.until).min();
+                let mut first = true;
+                self.end_holds_where(|_, hold| {
+                    let ends = first && hold.group == *key && Some(hold.until) == oldest;
+                    first &= !ends;
+                    ends
+                });
             }
             // It stands for nobody: it is no member.
             let pod = Box::new(Pod { gang: None, ..pod });
@@ -240,16 +255,17 @@ impl Engine {
             return self.watch_group(&root);
         }
         let letting_go = self.lets_go(key);
-        if letting_go == LettingGo::Begun {
-            return self.watched.set_due(key, Some(self.now + AGAIN));
+        self.look_at_bound(key);
+        if letting_go != LettingGo::Nothing {
+            self.watched.look_by(key, self.now + AGAIN);
         }
+    }
+
+    fn look_at_bound(&mut self, key: &GroupKey) {
         let facts = self.cluster.group_as_it_is(key).ok().map(|view| self.facts(&view));
         let Some(facts) = facts.filter(|facts| !facts.bound.is_empty()) else {
             self.end_holds(key);
-            return match letting_go {
-                LettingGo::Later => self.watched.set_due(key, Some(self.now + AGAIN)),
-                LettingGo::Nothing | LettingGo::Begun => self.watched.forget(key),
-            };
+            return self.watched.forget(key);
         };
         if facts.enough {
             return self.group_complete(key);
@@ -286,7 +302,8 @@ impl Engine {
         }
         // What its members are told and lose is heard of before they are gone.
         if let Some(again) = standing.taken_back.map(|at| at + AGAIN).filter(|at| *at > self.now) {
-            return self.watched.set_due(key, Some(again));
+            self.watched.set_due(key, facts.starts);
+            return self.watched.look_by(key, again);
         }
         if !self.unsynced.is_empty() {
             // Nobody is taken back by half of the news.
@@ -424,7 +441,9 @@ impl Engine {
             let purpose = Purpose::TakeBack { key: key.clone(), pod };
             self.send(op, purpose, Urgency::Plan);
         }
-        self.watched.set_due(key, Some(self.now + AGAIN));
+        // Who starts before they are gone is told of.
+        self.watched.set_due(key, facts.starts);
+        self.watched.look_by(key, self.now + AGAIN);
     }
 
     /// The pod was told why it goes: it is deleted, unless the group has been completed meanwhile.
