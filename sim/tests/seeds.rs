@@ -41,7 +41,7 @@ const BUGS: [(&str, u64, &[&str]); 20] = [
     ("bind-before-claim", 50, &["I12"]),
     ("release-not-awaited", 1000, &["I12"]),
     ("conflict-untold", 200, &["F24"]),
-    ("half-gang-binds", 200, &["I4", "I5", "I11"]),
+    ("half-gang-binds", 200, &["I4"]),
     ("no-way-back", 600, &["I5"]),
     ("no-take-back", 100, &["I4"]),
     ("takes-back-unowned", 100, &["I4"]),

@@ -355,14 +355,14 @@ impl Engine {
         };
         let of_incomplete: Vec<PodUid> =
             by_note.iter().filter(open).flat_map(|(_, of)| of.clone()).collect();
+        let starts = starts.filter(|_| !self.setup.bug("takes-back-started"));
         let numbers = view.count(|member| member.done || bound.contains(&member.uid));
         let bound_at = |uid: &PodUid| self.cluster.pod(uid)?.pod.gang.as_ref()?.scheduled;
         Facts {
             incomplete: !of_incomplete.is_empty(),
             bound_since: of_incomplete.iter().filter_map(bound_at).min(),
             of_incomplete,
-            started: starts.is_some_and(|at| at <= self.now)
-                && !self.setup.bug("takes-back-started"),
+            started: starts.is_some_and(|at| at <= self.now),
             starts,
             enough: view.suffices(&numbers),
             bound,
