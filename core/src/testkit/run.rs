@@ -122,6 +122,7 @@ impl Scene {
             let Some(classify) = self.plugins[at].points.classify.clone() else { continue };
             let part = classify.class_part(pod, &self.cluster);
             part.queries.iter().for_each(|query| self.cluster.declare(query));
+            part.packing.iter().for_each(|demand| self.cluster.declare_demand(demand));
             for selector in &part.selectors {
                 self.cluster.declare_selector(selector, &mut |_| true);
             }
