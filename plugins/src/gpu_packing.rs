@@ -19,6 +19,7 @@ use berth_core::framework::{
 };
 use berth_core::snapshot::devices::gather::NodeDevice;
 use berth_core::snapshot::packing::demand::Demand;
+use berth_core::snapshot::packing::gpu::{GpuFree, Outcome};
 use berth_core::snapshot::packing::key::Key;
 use berth_core::snapshot::{Cluster, IndexRef, NodeIdx};
 use berth_core::types::Pod;
@@ -126,16 +127,17 @@ impl DeviceOrder for Prepared {
         devices: &[NodeDevice<'_>],
     ) -> Vec<i64> {
         let Some(packing) = cluster.packing() else { return Vec::new() };
-        let outcomes = packing.outcomes(&self.demand, node);
+        let outcomes = packing.outcomes(self.class, &self.demand, node);
         if outcomes.len() < 2 {
             return Vec::new();
         }
-        let rank = |device: &NodeDevice<'_>| {
-            let at = packing.free_of(device).and_then(|free| {
-                outcomes.iter().position(|(_, outcome)| outcome.from == free)
-            });
-            at.map_or(0, |at| at as i64)
+        let rank = |way: Option<(GpuFree, Option<GpuFree>)>| {
+            let (from, to) = way?;
+            let same =
+                |outcome: &Outcome| outcome.from == from && to.is_none_or(|to| outcome.to == to);
+            outcomes.iter().position(|(_, outcome)| same(outcome))
         };
-        devices.iter().map(rank).collect()
+        let ways = packing.ways(cluster, node, devices).into_iter();
+        ways.map(|way| rank(way).map_or(outcomes.len() as i64, |at| at as i64)).collect()
     }
 }

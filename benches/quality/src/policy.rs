@@ -2,6 +2,7 @@
 
 mod best_fit;
 mod fgd;
+mod fullest;
 mod random;
 
 use berth_core::framework::profile_spec::{Enabled, Point};
@@ -24,6 +25,10 @@ pub(crate) enum Policy {
     BestFit,
     Fgd,
     Berth,
+    /// The first node, and there the first devices.
+    FirstFit,
+    /// The node with least of its GPUs left, whatever else it has.
+    Fullest,
 }
 
 impl Policy {
@@ -44,6 +49,8 @@ impl Policy {
             Policy::BestFit => "bestfit",
             Policy::Fgd => "fgd",
             Policy::Berth => "berth",
+            Policy::FirstFit => "firstfit",
+            Policy::Fullest => "fullest",
         }
     }
 
@@ -63,6 +70,8 @@ impl Policy {
             Policy::BestFit => Some(best_fit::PLUGIN.name),
             Policy::Fgd => Some(fgd::PLUGIN.name),
             Policy::Berth => Some("GpuPacking"),
+            Policy::FirstFit => Some(fullest::FIRST.name),
+            Policy::Fullest => Some(fullest::FULLEST.name),
         };
         if let Some(name) = name {
             score.enabled.push(Enabled::new(name, 1));
@@ -77,7 +86,11 @@ impl Policy {
             Policy::Berth => {
                 spec.args.insert("GpuPacking".into(), packing(prior, options));
             }
-            Policy::Random | Policy::Kube | Policy::BestFit | Policy::Fgd => {}
+            Policy::FirstFit => {
+                let first = Value::map([("firstFit", Value::Bool(true))]);
+                spec.args.insert("DynamicResources".into(), first);
+            }
+            Policy::Random | Policy::Kube | Policy::BestFit | Policy::Fgd | Policy::Fullest => {}
         }
         Profile::build(&spec, registry()).unwrap_or_else(|error| panic!("{:?}", error.errors))
     }
@@ -87,7 +100,8 @@ impl std::str::FromStr for Policy {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Policy, String> {
-        let known = Policy::ALL.into_iter().find(|policy| policy.name() == text);
+        let more = [Policy::FirstFit, Policy::Fullest];
+        let known = Policy::ALL.into_iter().chain(more).find(|policy| policy.name() == text);
         known.ok_or_else(|| format!("no policy is called {text:?}"))
     }
 }
@@ -101,7 +115,13 @@ pub(crate) struct Options {
 
 fn registry() -> Registry {
     static ALL: std::sync::OnceLock<Vec<&'static PluginDef>> = std::sync::OnceLock::new();
-    let own = [&random::PLUGIN, &best_fit::PLUGIN, &fgd::PLUGIN];
+    let own = [
+        &random::PLUGIN,
+        &best_fit::PLUGIN,
+        &fgd::PLUGIN,
+        &fullest::FIRST,
+        &fullest::FULLEST,
+    ];
     Registry(ALL.get_or_init(|| berth_plugins::ALL.iter().copied().chain(own).collect()))
 }
 

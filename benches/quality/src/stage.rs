@@ -20,6 +20,7 @@ use berth_core::types::{
 };
 use berth_sim::World;
 
+use crate::mig;
 use crate::trace::{TraceNode, TracePod};
 
 pub(crate) const SCHEDULER: &str = "default-scheduler";
@@ -62,7 +63,8 @@ pub(crate) struct Look {
 
 impl Stage {
     pub(crate) fn new(nodes: &[TraceNode], profile: Profile, seed: u64) -> Stage {
-        let engine = Engine::new(vec![profile], Setup { seed, ..Setup::default() });
+        let selectors = Some(berth_plugins::selectors());
+        let engine = Engine::new(vec![profile], Setup { seed, selectors, ..Setup::default() });
         let mut stage = Stage {
             engine,
             world: World::default(),
@@ -80,8 +82,15 @@ impl Stage {
         let model = Arc::new(shared_gpu());
         for node in nodes {
             stage.tell(ClusterEvent::NodeApplied(node_of(node)));
-            stage.tell_devices(DeviceEvent::SliceApplied(Box::new(slice_of(node, &model))));
-            let gpus = (0..node.gpus).map(|at| (gpu_name(at), 1000)).collect();
+            let slices = match node.model == mig::MODEL {
+                true => mig::slices(node),
+                false => vec![slice_of(node, &model)],
+            };
+            for slice in slices {
+                stage.tell_devices(DeviceEvent::SliceApplied(Box::new(slice)));
+            }
+            let all = if node.model == mig::MODEL { i64::from(u8::MAX) } else { 1000 };
+            let gpus = (0..node.gpus).map(|at| (gpu_name(at), all)).collect();
             let TraceNode { cpu_milli, memory_mib, .. } = *node;
             let free = FreeNode { cpu_milli, memory_mib, model: node.model.clone(), gpus };
             stage.free.insert(node.name.as_str().into(), free);
@@ -124,17 +133,41 @@ impl Stage {
         free.cpu_milli += pod.cpu_milli;
         free.memory_mib += pod.memory_mib;
         for device in devices {
-            *free.gpus.get_mut(&device).expect("a device of the node") += pod.gpu_milli;
+            let (gpu, taken) = mig::taken_of(&device, pod.gpu_milli);
+            *free.gpus.get_mut(&gpu).expect("a device of the node") += taken;
         }
         self.now = Timestamp(self.now.0 + 1);
         self.remove(at, &pod);
     }
 
+    #[cfg(test)]
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// Returns what is free of CPU, memory and each GPU of a node.
+    #[cfg(test)]
+    pub(crate) fn free_of(&self, node: &str) -> (i64, i64, Vec<i64>) {
+        let free = &self.free[node];
+        (free.cpu_milli, free.memory_mib, free.gpus.values().copied().collect())
+    }
+
+    /// Returns the node and the devices of a pod that was placed.
+    #[cfg(test)]
+    pub(crate) fn place_of(&self, at: usize) -> (Text, Vec<Text>) {
+        let (_, node, devices) = &self.placed[&at];
+        (node.clone(), devices.clone())
+    }
+
     pub(crate) fn look(&self) -> Look {
         let mut look = Look::default();
         for node in self.free.values() {
-            look.allocated_milli += node.gpus.values().map(|free| 1000 - free).sum::<i64>();
-            if node.gpus.len() == 8 && node.gpus.values().all(|free| *free == 1000) {
+            let milli = |free: &i64| match node.model == mig::MODEL {
+                true => 125 * i64::from(free.count_ones()),
+                false => *free,
+            };
+            look.allocated_milli += node.gpus.values().map(|free| 1000 - milli(free)).sum::<i64>();
+            if node.gpus.len() == 8 && node.gpus.values().all(|free| milli(free) == 1000) {
                 look.whole_nodes += 1;
                 let roomy = node.cpu_milli >= 88_000 && node.memory_mib >= 320 * 1024;
                 look.roomy_nodes += i64::from(roomy);
@@ -188,9 +221,11 @@ impl Stage {
         assert_eq!(results.len(), pod.gpus as usize, "{pod:?} got another number of GPUs");
         let devices: Vec<Text> = results.into_iter().map(|result| result.id.device).collect();
         for device in &devices {
-            let left = free.gpus.get_mut(device).expect("a device of the node");
-            *left -= pod.gpu_milli;
-            assert!(*left >= 0, "{node}/{device} is given twice");
+            let (gpu, taken) = mig::taken_of(device, pod.gpu_milli);
+            let left = free.gpus.get_mut(&gpu).expect("a device of the node");
+            let there = if free.model == mig::MODEL { *left & taken == taken } else { *left >= taken };
+            assert!(there, "{node}/{device} is given twice");
+            *left -= taken;
         }
         self.placed.insert(at, (pod.clone(), node, devices));
     }
@@ -227,11 +262,11 @@ fn cpu_time() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-fn milli(amount: i64) -> Quantity {
+pub(crate) fn milli(amount: i64) -> Quantity {
     Quantity { nanos: i128::from(amount) * NANOS, text: amount.to_string().into() }
 }
 
-fn gpu_name(at: i64) -> Text {
+pub(crate) fn gpu_name(at: i64) -> Text {
     format!("gpu-{at}").into()
 }
 
@@ -314,14 +349,17 @@ pub(crate) fn required(models: &[String]) -> Option<NodeSelector> {
 }
 
 fn demand_of(pod: &TracePod) -> Arc<DeviceDemand> {
-    let request = DeviceRequest {
-        capacity: vec![("milli".into(), milli(pod.gpu_milli))],
-        ..DeviceRequest::exact("gpus", DRIVER, pod.gpus)
+    let request = match pod.profile {
+        "" => DeviceRequest {
+            capacity: vec![("milli".into(), milli(pod.gpu_milli))],
+            ..DeviceRequest::exact("gpus", DRIVER, pod.gpus)
+        },
+        profile => DeviceRequest {
+            selectors: vec![mig::selector(profile)],
+            ..DeviceRequest::exact("gpus", DRIVER, pod.gpus)
+        },
     };
-    Arc::new(DeviceDemand {
-        requests: vec![ClaimRequest::only(request)],
-        constraints: Vec::new(),
-    })
+    Arc::new(DeviceDemand { requests: vec![ClaimRequest::only(request)], constraints: Vec::new() })
 }
 
 fn uid(at: usize) -> PodUid {

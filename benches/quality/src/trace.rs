@@ -28,6 +28,8 @@ pub(crate) struct TracePod {
     pub(crate) gpu_milli: i64,
     /// Models that do; empty: any.
     pub(crate) models: Vec<String>,
+    /// Of a partition; empty: a share of a GPU, or all of it.
+    pub(crate) profile: &'static str,
     /// As long as it ran. Unit: seconds; 0 where the trace doesn't say.
     pub(crate) seconds: i64,
 }
@@ -109,6 +111,7 @@ impl Traces {
                 gpus,
                 gpu_milli: if gpus == 0 { 0 } else { row.number("gpu_milli")? },
                 models: spec.split('|').filter(|m| !m.is_empty()).map(str::to_owned).collect(),
+                profile: "",
                 seconds: (ended - began).max(0),
             })
         })?;

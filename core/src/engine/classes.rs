@@ -42,10 +42,6 @@ impl ClassKey {
     /// Declares what plugins will ask about for this pod. Returns false if the budget is used up
     /// before every device has been looked at.
     pub(crate) fn declare(&self, cluster: &mut Cluster, uid: &PodUid, budget: &mut Budget) -> bool {
-        for demand in self.parts.iter().filter_map(|part| part.packing.as_ref()) {
-            cluster.count_demand(uid, demand);
-            cluster.declare_demand(demand);
-        }
         for query in self.parts.iter().flat_map(|part| &part.queries) {
             cluster.declare(query);
         }
@@ -55,7 +51,15 @@ impl ClassKey {
             left
         };
         let mut selectors = self.parts.iter().flat_map(|part| &part.selectors);
-        selectors.all(|selector| cluster.declare_selector(selector, &mut spend))
+        if !selectors.all(|selector| cluster.declare_selector(selector, &mut spend)) {
+            return false;
+        }
+        // What is selected must be known by then.
+        for demand in self.parts.iter().filter_map(|part| part.packing.as_ref()) {
+            cluster.declare_demand(demand);
+            cluster.count_demand(uid, demand);
+        }
+        true
     }
 }
 

@@ -175,7 +175,9 @@ impl Preference {
         if different.len() < 2 {
             return Vec::new();
         }
-        (0..devices.len()).map(|at| different.partition_point(|rank| *rank < of(at)) as u32).collect()
+        (0..devices.len())
+            .map(|at| different.partition_point(|rank| *rank < of(at)) as u32)
+            .collect()
     }
 }
 

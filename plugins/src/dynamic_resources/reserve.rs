@@ -7,9 +7,7 @@ use berth_core::snapshot::{Cluster, NodeIdx, Overlay};
 use berth_core::types::claim::{Allocation, DeviceDemand, ResourceClaim};
 use berth_core::types::{Node, Pod, Text};
 
-use super::allocate::{
-    Found, Preference, Refused, Search, Solutions, allocation, versions,
-};
+use super::allocate::{Found, Preference, Refused, Search, Solutions, allocation, versions};
 use super::extended::{Extended, special_claim};
 use super::filter::{FoundAt, TIMED_OUT, concerns};
 use super::lookup::claims_of_pod;

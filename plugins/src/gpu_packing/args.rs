@@ -8,7 +8,6 @@ use berth_core::snapshot::packing::demand::{Admits, Demand};
 use berth_core::snapshot::packing::gpu::Want;
 use berth_core::types::{Text, Value};
 
-
 /// Bounds: a million pods of each are as good as any number.
 const PODS_MAX: i64 = 1_000_000;
 const GPUS_MAX: i64 = 64;

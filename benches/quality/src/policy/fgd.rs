@@ -69,7 +69,8 @@ impl PreFilter for Fgd {
 
 impl Score for Fgd {
     fn score(&self, cycle: Cycle<'_>, _: &CycleState, node: NodeIdx) -> i64 {
-        let best = self.outcomes(cycle.pod, cycle.cluster, node).into_iter().map(|(_, delta)| delta);
+        let best =
+            self.outcomes(cycle.pod, cycle.cluster, node).into_iter().map(|(_, delta)| delta);
         let delta = best.fold(f64::INFINITY, f64::min);
         (100.0 / (1.0 + (delta / 1000.0).exp())).floor() as i64
     }

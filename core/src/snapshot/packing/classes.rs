@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::types::PodUid;
 
 use super::demand::Demand;
+use super::gpu::{Selection, Want};
 
 /// Most demands that are kept; of those beyond, the rarest go. It bounds what a price solve costs.
 pub(super) const CLASSES_MAX: usize = 512;
@@ -20,6 +21,9 @@ const DECAYS_A_HALF_LIFE: u64 = 8;
 #[derive(Clone, Debug)]
 pub(super) struct Class {
     pub(super) id: u32,
+    /// As pods say it.
+    asked: Arc<Demand>,
+    /// With what is selected found out.
     pub(super) demand: Arc<Demand>,
     /// Its share of the arrivals, among those of the other classes.
     pub(super) weight: i64,
@@ -49,7 +53,13 @@ impl Classes {
             self.forget_rarest();
         }
         self.next += 1;
-        let class = Class { id: self.next, demand: Arc::clone(demand), weight: 0, sigma: 0 };
+        let class = Class {
+            id: self.next,
+            asked: Arc::clone(demand),
+            demand: Arc::clone(demand),
+            weight: 0,
+            sigma: 0,
+        };
         self.by_demand.insert(Arc::clone(demand), self.next);
         self.by_id.insert(self.next, class);
         self.next
@@ -57,6 +67,27 @@ impl Classes {
 
     pub(super) fn id(&self, demand: &Demand) -> Option<u32> {
         self.by_demand.get(demand).copied()
+    }
+
+    /// Returns what a class wants, with what is selected found out.
+    pub(super) fn demand(&self, id: u32) -> Option<&Arc<Demand>> {
+        self.by_id.get(&id).map(|class| &class.demand)
+    }
+
+    /// Has what is selected found out by `find`. Returns whether that made a difference.
+    pub(super) fn resolve(&mut self, id: u32, find: impl FnOnce(&Selection) -> Want) -> bool {
+        let Some(class) = self.by_id.get_mut(&id) else { return false };
+        let Want::Selected(selection) = &class.asked.want else { return false };
+        let demand = Demand { want: find(selection), ..(*class.asked).clone() };
+        let differs = *class.demand != demand;
+        class.demand = Arc::new(demand);
+        differs
+    }
+
+    /// Returns the classes that select devices.
+    pub(super) fn selecting(&self) -> Vec<u32> {
+        let selects = |class: &&Class| matches!(class.asked.want, Want::Selected(_));
+        self.by_id.values().filter(selects).map(|class| class.id).collect()
     }
 
     pub(super) fn all(&self) -> impl Iterator<Item = &Class> {
@@ -85,8 +116,8 @@ impl Classes {
         self.arrivals += 1;
         if half_life > 0 && self.arrivals.is_multiple_of((half_life / DECAYS_A_HALF_LIFE).max(1)) {
             for class in self.by_id.values_mut() {
-                class.weight = class.weight / DECAY.1 * DECAY.0
-                    + class.weight % DECAY.1 * DECAY.0 / DECAY.1;
+                class.weight =
+                    class.weight / DECAY.1 * DECAY.0 + class.weight % DECAY.1 * DECAY.0 / DECAY.1;
             }
         }
         true
@@ -104,7 +135,7 @@ impl Classes {
         by_weight.sort_unstable();
         for (_, id) in by_weight.into_iter().take(CLASSES_MAX / 8) {
             if let Some(class) = self.by_id.remove(&id) {
-                self.by_demand.remove(&class.demand);
+                self.by_demand.remove(&class.asked);
             }
         }
     }

@@ -9,7 +9,7 @@ use crate::types::{Node, NodeSelector, Pod, TaintEffect, Text, Toleration};
 use super::super::cluster::Cluster;
 use super::super::devices::entries::PodClaimState;
 use super::PackingRules;
-use super::gpu::{WHOLE_MILLI, Want};
+use super::gpu::{Selection, WHOLE_MILLI, Want};
 
 /// What a pod asks for. Pods with equal demands are one class for packing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -83,8 +83,7 @@ fn wanted_of_claims(
     rules: &PackingRules,
     capacities: &Capacities,
 ) -> Want {
-    let mut count = 0i64;
-    let mut milli = 0;
+    let (mut count, mut milli, mut selected) = (0i64, 0, None);
     for entry in &pod.spec.claims {
         let PodClaimState::Claim(key) = cluster.claim_of(pod, entry) else { continue };
         let Some(record) = cluster.devices().claim(&key) else { continue };
@@ -98,11 +97,18 @@ fn wanted_of_claims(
                 AllocationMode::All | AllocationMode::Unknown(_) => 1,
             };
             milli = milli.max(milli_of(request, capacities));
+            selected = selected.or((request.capacity.is_empty()).then_some(request));
         }
     }
     match u16::try_from(count) {
         Ok(0) => Want::Nothing,
-        Ok(count) => Want::Gpus { count, milli: milli as u16 },
+        Ok(count) => match selected.filter(|_| count == 1) {
+            Some(request) => {
+                let (class, selectors) = (request.class.clone(), request.selectors.clone());
+                Want::Selected(Arc::new(Selection { class, selectors }))
+            }
+            None => Want::Gpus { count, milli: milli as u16 },
+        },
         Err(_) => Want::whole(u16::MAX),
     }
 }

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use crate::types::Text;
+
 /// A whole GPU in thousandths.
 pub const WHOLE_MILLI: i64 = 1000;
 /// Sizes of shares are looked at in steps of so many thousandths: requests are rounded up, what is
@@ -65,7 +67,7 @@ impl GpuFree {
         }
     }
 
-    pub(super) fn less_slices(self, taken: u8) -> Option<GpuFree> {
+    pub fn less_slices(self, taken: u8) -> Option<GpuFree> {
         let free = self.free_slices()?;
         (free & taken == taken).then(|| GpuFree::slices(free & !taken))
     }
@@ -89,6 +91,16 @@ pub enum Want {
     Gpus { count: u16, milli: u16 },
     /// One partition, in one of these places. Shape: sets of memory slices, ascending.
     Part(Arc<[u8]>),
+    /// One device that is selected so: what of a GPU that is, the index finds out when it is declared.
+    /// Until then it is a whole GPU.
+    Selected(Arc<Selection>),
+}
+
+/// Which devices: those of a class that all selectors select.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Selection {
+    pub class: Text,
+    pub selectors: Vec<Text>,
 }
 
 impl Want {
@@ -104,6 +116,7 @@ impl Want {
         match self {
             Want::Nothing => 0,
             Want::Gpus { count, milli } => i64::from(*count) * i64::from(*milli),
+            Want::Selected(_) => WHOLE_MILLI,
             Want::Part(places) => {
                 places.first().map_or(0, |set| SLICE_MILLI * i64::from(set.count_ones()))
             }
@@ -115,7 +128,7 @@ impl Want {
         match self {
             Want::Nothing => 0,
             Want::Gpus { count, .. } => i64::from(*count),
-            Want::Part(_) => 1,
+            Want::Part(_) | Want::Selected(_) => 1,
         }
     }
 
@@ -128,6 +141,7 @@ impl Want {
     pub(super) fn share_cells(&self) -> Option<usize> {
         match self {
             Want::Gpus { milli, .. } => Some(usize::from(milli.div_ceil(STEP_MILLI))),
+            Want::Selected(_) => Some(SHARE_CELLS - 1),
             Want::Nothing | Want::Part(_) => None,
         }
     }
@@ -142,6 +156,7 @@ impl Want {
                 shares(free, usize::from(*count), i64::from(*milli)).collect()
             }
             Want::Part(places) => parts(free, places),
+            Want::Selected(_) => shares(free, 1, WHOLE_MILLI).collect(),
         }
     }
 }
@@ -194,7 +209,7 @@ impl Outcome {
         self.span.clone().map(move |at| {
             let to = match want {
                 Want::Gpus { milli, .. } => free[at].less_milli(i64::from(*milli)),
-                Want::Nothing | Want::Part(_) => Some(self.to),
+                Want::Nothing | Want::Part(_) | Want::Selected(_) => Some(self.to),
             };
             (free[at], to.unwrap_or(self.to))
         })

@@ -10,8 +10,8 @@ const LEVELS: [i64; 10] = [7, 14, 21, 30, 42, 56, 77, 105, 150, 230];
 /// One price each. Unit: eighths of a thousandth of a GPU, for a core and for a GiB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Pair {
-    core: i64,
-    gib: i64,
+    pub(super) core: i64,
+    pub(super) gib: i64,
 }
 
 /// Nothing, and for each level: cores only, memory only, half of both.
@@ -33,10 +33,37 @@ const fn grid() -> [Pair; PAIRS] {
 /// Eighths, milli-cores in a core, MiB in a GiB.
 const UNIT: i64 = 8 * 1000 * 1024;
 
+/// One number for each pair of prices, and one that stands for none: thirty-two go through the
+/// machine together.
+pub(super) type Lanes = [i32; PAIRS + 1];
+
+/// What nothing is worth at no price. Sums of a few of these still fit.
+pub(super) const TOO_MUCH: i32 = i32::MAX / 8;
+
+/// Returns what so much CPU and memory is worth at each pair of prices; the lane that stands for none
+/// is [`TOO_MUCH`], as are amounts beyond it.
+pub(super) fn worths(cpu_milli: i64, memory_mib: i64, fine: i64) -> Lanes {
+    let mut worths = [TOO_MUCH; PAIRS + 1];
+    for (worth, pair) in worths.iter_mut().zip(&GRID) {
+        *worth = pair.worth(cpu_milli, memory_mib, fine).min(i64::from(TOO_MUCH)) as i32;
+    }
+    worths
+}
+
+pub(super) fn add(sums: &mut Lanes, other: &Lanes) {
+    for (sum, other) in sums.iter_mut().zip(other) {
+        *sum += other;
+    }
+}
+
+pub(super) fn least(lanes: &Lanes) -> i32 {
+    lanes.iter().copied().fold(i32::MAX, i32::min)
+}
+
 impl Pair {
     /// Returns what so much CPU and memory is worth, rounded down. Unit: thousandths of a GPU,
     /// divided by `fine`.
-    pub(super) fn worth(self, cpu_milli: i64, memory_mib: i64, fine: i64) -> i64 {
+    fn worth(self, cpu_milli: i64, memory_mib: i64, fine: i64) -> i64 {
         let cpu = self.core.saturating_mul(cpu_milli).saturating_mul(1024);
         let memory = self.gib.saturating_mul(memory_mib).saturating_mul(1000);
         cpu.saturating_add(memory) / (UNIT / fine)

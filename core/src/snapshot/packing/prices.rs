@@ -7,7 +7,7 @@ use crate::types::Node;
 
 use super::demand::{Admits, Demand};
 use super::gpu::{GpuFree, Outcome, Want};
-use super::grid::{GRID, PAIRS};
+use super::grid::{GRID, Lanes, PAIRS, add, least, worths};
 use super::key::Key;
 use super::states::NodeState;
 
@@ -36,26 +36,39 @@ pub(super) struct Place {
 pub(super) struct Prices {
     pub(super) admits: Vec<Arc<Admits>>,
     pub(super) groups: BTreeMap<Admitted, u32>,
-    /// By group, pair and cell: what is free of a GPU is worth so much.
-    pub(super) values: Vec<i32>,
+    /// By group and cell: what is free of a GPU is worth so much, at each pair of prices.
+    pub(super) values: Vec<Lanes>,
     pub(super) n_cells: usize,
     pub(super) places: Vec<Place>,
     /// Largest number of GPUs on one node.
     pub(super) gpus_max: usize,
 }
 
+/// Prices, written out for who wants to follow them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PriceBook {
+    /// Of a core and of a GiB, in eighths of a thousandth of a GPU.
+    pub pairs: Vec<(i64, i64)>,
+    /// By pair: what a GPU is worth of which so many hundredths are free, then, if there are
+    /// partitioned ones, of which this set of slices is free. Unit: thousandths of a GPU.
+    pub values: Vec<Vec<i64>>,
+    /// Pods of several GPUs, and a hundred times what a place for one is worth.
+    pub places: Vec<(Arc<Demand>, i64)>,
+    pub gpus_max: usize,
+}
+
 /// What is known of a state beside what is free.
 #[derive(Clone, Debug)]
 pub(super) struct Valued {
-    /// Sum over its GPUs, by pair.
-    sums: [i32; PAIRS],
+    /// Sum over its GPUs.
+    sums: Lanes,
     value: i64,
     places: i64,
 }
 
 impl Default for Valued {
     fn default() -> Valued {
-        Valued { sums: [0; PAIRS], value: 0, places: 0 }
+        Valued { sums: [0; PAIRS + 1], value: 0, places: 0 }
     }
 }
 
@@ -65,28 +78,36 @@ impl Prices {
         self.groups.get(&admitted(&self.admits, node)).copied()
     }
 
-    fn values_of(&self, group: u32, pair: usize) -> &[i32] {
-        let start = (group as usize * PAIRS + pair) * self.n_cells;
-        &self.values[start..start + self.n_cells]
+    pub(super) fn book(&self, group: u32) -> Option<PriceBook> {
+        let start = group as usize * self.n_cells;
+        let values = self.values.get(start..start + self.n_cells)?;
+        let places = self.places.iter().filter(|place| place.groups[group as usize]);
+        let of_pair = |pair: usize| values.iter().map(|lanes| i64::from(lanes[pair])).collect();
+        Some(PriceBook {
+            pairs: GRID.iter().map(|pair| (pair.core, pair.gib)).collect(),
+            values: (0..PAIRS).map(of_pair).collect(),
+            places: places.map(|place| (Arc::clone(&place.demand), place.weight)).collect(),
+            gpus_max: self.gpus_max,
+        })
     }
 
-    fn cell(&self, gpu: GpuFree) -> usize {
-        // Partitioned GPUs that were not there at the solve are worth nothing to anybody.
-        if gpu.cell() < self.n_cells { gpu.cell() } else { 0 }
+    /// Partitioned GPUs, if there were none at the solve, are worth nothing to anybody.
+    fn values_of(&self, group: u32, gpu: GpuFree) -> &Lanes {
+        let cell = if gpu.cell() < self.n_cells { gpu.cell() } else { 0 };
+        &self.values[group as usize * self.n_cells + cell]
     }
 
     /// Values a state. Cost: O(pairs × GPUs).
     pub(super) fn value(&self, state: &NodeState) -> Valued {
         let Some(group) = state.group else { return Valued::default() };
-        let mut sums = [0; PAIRS];
-        for (pair, sum) in sums.iter_mut().enumerate() {
-            let values = self.values_of(group, pair);
-            *sum = state.gpus.iter().map(|gpu| values[self.cell(*gpu)]).sum();
+        let mut sums = [0; PAIRS + 1];
+        for gpu in state.gpus.iter() {
+            add(&mut sums, self.values_of(group, *gpu));
         }
-        let worth = |pair: usize| GRID[pair].worth(state.cpu_milli, state.memory_mib, 1);
-        let value = (0..PAIRS).map(|pair| worth(pair) + i64::from(sums[pair])).min().unwrap_or(0);
+        let mut totals = worths(state.cpu_milli, state.memory_mib, 1);
+        add(&mut totals, &sums);
         let places = self.places(group, state.cpu_milli, state.memory_mib, state.n_whole());
-        Valued { sums, value, places }
+        Valued { sums, value: i64::from(least(&totals)), places }
     }
 
     /// Returns what the places for pods of several GPUs are worth together.
@@ -113,7 +134,10 @@ impl Prices {
         if cpu < 0 || memory < 0 {
             return Vec::new();
         }
-        let worth: [i64; PAIRS] = std::array::from_fn(|pair| GRID[pair].worth(cpu, memory, 1));
+        let mut rest = valued.sums;
+        if state.group.is_some() {
+            add(&mut rest, &worths(cpu, memory, 1));
+        }
         let whole = state.n_whole();
         let all_free = whole as usize == state.gpus.len() && whole as usize >= self.gpus_max;
         let base = Key::before(state, demand, self.gpus_max);
@@ -127,7 +151,7 @@ impl Prices {
             let opened = if outcome.from.is_whole() { demand.want.count() } else { 0 };
             let left = *places[usize::from(opened > 0)]
                 .get_or_insert_with(|| self.places(group, cpu, memory, whole - opened));
-            let value = self.value_after(group, &worth, valued, demand, state, &outcome);
+            let value = self.value_after(group, &rest, demand, state, &outcome);
             let mut loss = valued.value - value + valued.places - left;
             if breaks {
                 loss += if state.partitioned() { BREAK_COST_PARTITIONED } else { BREAK_COST };
@@ -137,25 +161,25 @@ impl Prices {
         outcomes.collect()
     }
 
+    /// `rest`: what the node's GPUs are worth as they are, with the CPU and memory that is left.
     fn value_after(
         &self,
         group: u32,
-        worth: &[i64; PAIRS],
-        valued: &Valued,
+        rest: &Lanes,
         demand: &Demand,
         state: &NodeState,
         outcome: &Outcome,
     ) -> i64 {
-        let changed: Vec<(usize, usize)> = outcome
-            .after(&state.gpus, &demand.want)
-            .map(|(from, to)| (self.cell(from), self.cell(to)))
-            .collect();
-        let at = |pair: usize| {
-            let values = self.values_of(group, pair);
-            let change: i32 = changed.iter().map(|(from, to)| values[*to] - values[*from]).sum();
-            worth[pair] + i64::from(valued.sums[pair] + change)
-        };
-        (0..PAIRS).map(at).min().unwrap_or(0)
+        let mut totals = *rest;
+        if demand.want != Want::Nothing {
+            for (from, to) in outcome.after(&state.gpus, &demand.want) {
+                let (from, to) = (self.values_of(group, from), self.values_of(group, to));
+                for (lane, total) in totals.iter_mut().enumerate() {
+                    *total += to[lane] - from[lane];
+                }
+            }
+        }
+        i64::from(least(&totals))
     }
 }
 

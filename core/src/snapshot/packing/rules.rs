@@ -34,7 +34,7 @@ impl Default for PackingRules {
         PackingRules {
             resources: one("nvidia.com/gpu"),
             drivers: one("gpu.nvidia.com"),
-            device_classes: one("gpu.nvidia.com"),
+            device_classes: ["gpu.nvidia.com", "mig.nvidia.com"].map(Text::from).into(),
             prior: Vec::new(),
             prior_pods: 500,
             half_life: 5_000,

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use super::classes::Class;
 use super::demand::{Admits, Demand};
 use super::gpu::{GpuFree, WHOLE_MILLI, Want};
-use super::grid::{GRID, PAIRS};
+use super::grid::{Lanes, PAIRS, add, worths};
 use super::prices::{Admitted, Place, Prices, copies};
 use super::states::NodeState;
-use super::tables::{FINE, Offers, Table, n_cells};
+use super::tables::{FINE, Offer, Offers, Table, n_cells};
 
 /// Worths of one more pod are in thousandths of a GPU, divided by this.
 pub(super) const SIGMA: i64 = 1 << 16;
@@ -26,6 +26,9 @@ const HORIZON: i64 = 30;
 /// With room for pods that name models: so much more is expected than fits. Unit: percent.
 const NAMED_MORE: i64 = 110;
 
+/// A row of all pairs goes through the machine in so many steps.
+const STEPS_A_ROW: u64 = 4;
+
 /// How long and how boldly to search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Effort {
@@ -36,12 +39,13 @@ pub(super) struct Effort {
 /// A group of nodes that admit the same classes, and what the solve needs of it.
 #[derive(Debug, Default)]
 struct Group {
-    /// Sizes with the classes of that size.
-    shares: Vec<(usize, Vec<u16>)>,
-    parts: Vec<(Arc<[u8]>, Vec<u16>)>,
+    /// Classes of each size, and of each kind of partition, in the order of the offers.
+    shares: Vec<Vec<u16>>,
+    parts: Vec<Vec<u16>>,
+    offers: Offers,
     /// By class.
     admitted: Vec<bool>,
-    tables: Vec<Table>,
+    table: Table,
     /// By pair: number of GPUs by cell.
     gpus: Vec<Vec<i64>>,
 }
@@ -52,7 +56,7 @@ struct Nodes {
     group: u32,
     count: i64,
     /// What CPU and memory are worth, by pair. Unit: as the tables.
-    worth: Box<[i64; PAIRS]>,
+    worth: Lanes,
     /// Number of GPUs by cell.
     cells: Vec<(usize, i64)>,
     cpu_milli: i64,
@@ -69,7 +73,7 @@ struct Wanted {
     /// Takes part in the tables.
     priced: bool,
     /// What its CPU and memory cost, by pair. Unit: as the tables.
-    costs: Box<[i64; PAIRS]>,
+    costs: Lanes,
 }
 
 #[derive(Debug)]
@@ -147,7 +151,6 @@ impl Solver {
         };
         for group in &mut solver.groups {
             group.gpus = vec![vec![0; solver.n_cells]; PAIRS];
-            group.tables = vec![Table::default(); PAIRS];
         }
         Some(solver)
     }
@@ -162,10 +165,7 @@ impl Solver {
         steps += self.spread_nodes();
         let mut used = vec![0; self.classes.len()];
         for group in &mut self.groups {
-            for (table, gpus) in group.tables.iter().zip(&mut group.gpus) {
-                table.count_uses(gpus, &mut used);
-            }
-            steps += (PAIRS * self.n_cells) as u64;
+            steps += group.count_uses(&self.classes, &self.sigma, &mut used);
         }
         self.move_prices(&used);
         self.round += 1;
@@ -173,28 +173,19 @@ impl Solver {
     }
 
     fn fill_tables(&mut self) -> u64 {
-        let mut steps = 0;
-        let (classes, sigma) = (&self.classes, &self.sigma);
         let partitioned = self.n_cells == n_cells(true);
+        let mut steps = 0;
         for group in &mut self.groups {
-            for pair in 0..PAIRS {
-                let gain = |class: &u16| classes[usize::from(*class)].gain(sigma, *class, pair);
-                let best = |of: &[u16]| {
-                    let gains = of.iter().map(|class| (gain(class), *class));
-                    gains.reduce(|a, b| if b.0 > a.0 { b } else { a }).filter(|best| best.0 > 0)
-                };
-                let shares = group.shares.iter().filter_map(|(size, of)| {
-                    let (gain, class) = best(of)?;
-                    Some((*size, gain, class))
-                });
-                let parts = group.parts.iter().filter_map(|(places, of)| {
-                    let (gain, class) = best(of)?;
-                    Some((&**places, gain, class))
-                });
-                let (shares, parts): (Vec<_>, Vec<_>) = (shares.collect(), parts.collect());
-                let offers = Offers { shares: &shares, parts: &parts, partitioned };
-                steps += group.tables[pair].fill(&offers) + classes.len() as u64;
+            let of_shares = group.shares.iter().zip(&mut group.offers.shares);
+            for (of, (_, gains)) in of_shares {
+                *gains = best_gains(of, &self.classes, &self.sigma);
             }
+            let of_parts = group.parts.iter().zip(&mut group.offers.parts);
+            for (of, (_, gains)) in of_parts {
+                *gains = best_gains(of, &self.classes, &self.sigma);
+            }
+            steps += group.table.fill(&group.offers, partitioned) * STEPS_A_ROW;
+            steps += self.classes.len() as u64 * STEPS_A_ROW;
         }
         steps
     }
@@ -204,17 +195,19 @@ impl Solver {
         let mut steps = 0;
         for nodes in &self.nodes {
             let group = &mut self.groups[nodes.group as usize];
-            let worth = |pair: usize| {
-                let values = &group.tables[pair].values;
-                let gpus = nodes.cells.iter().map(|(cell, count)| values[*cell] * count);
-                nodes.worth[pair] + gpus.sum::<i64>()
-            };
-            let least = (0..PAIRS).map(|pair| (worth(pair), pair)).min();
-            let (_, pair) = least.unwrap_or_default();
+            let mut worth = nodes.worth;
+            for (cell, count) in &nodes.cells {
+                for _ in 0..*count {
+                    add(&mut worth, &group.table.values[*cell]);
+                }
+                steps += *count as u64 * STEPS_A_ROW;
+            }
+            let least = worth.iter().take(PAIRS).enumerate().min_by_key(|(_, worth)| **worth);
+            let pair = least.map_or(0, |(pair, _)| pair);
             for (cell, count) in &nodes.cells {
                 group.gpus[pair][*cell] += count * nodes.count;
             }
-            steps += (PAIRS * (nodes.cells.len() + 1)) as u64;
+            steps += 2 * STEPS_A_ROW;
         }
         steps
     }
@@ -236,7 +229,9 @@ impl Solver {
             let size = class.demand.want.total_milli();
             let of_one = class.demand.want.count().max(1);
             let excess = used[at] * POD / of_one - self.expected(class, self.idle_milli);
-            let change = i128::from(self.effort.step) * ROOT * i128::from(SIGMA / POD)
+            let change = i128::from(self.effort.step)
+                * ROOT
+                * i128::from(SIGMA / POD)
                 * i128::from(excess)
                 * i128::from(size)
                 / (i128::from(self.idle_milli) * i128::from(shrunk));
@@ -256,8 +251,7 @@ impl Solver {
         }
         self.fill_tables();
         let places = self.places();
-        let tables = self.groups.iter().flat_map(|group| &group.tables);
-        let values = tables.flat_map(Table::rounded).collect();
+        let values = self.groups.iter().flat_map(|group| group.table.rounded()).collect();
         let found = self.classes.iter().zip(&self.sigma);
         let found = found.map(|(class, sigma)| (class.id, *sigma)).collect();
         let prices = Prices {
@@ -299,24 +293,37 @@ impl Wanted {
     fn new(class: &Class, gpus_max: i64) -> Wanted {
         let demand = Arc::clone(&class.demand);
         let count = demand.want.count();
-        let costs = std::array::from_fn(|pair| {
-            GRID[pair].worth(demand.cpu_milli, demand.memory_mib, FINE)
-        });
+        let costs = worths(demand.cpu_milli, demand.memory_mib, FINE);
         Wanted {
             id: class.id,
             weight: class.weight,
             // What wants every GPU of a node is no filling for single ones.
             priced: count > 0 && (count < gpus_max || gpus_max == 1) && class.weight > 0,
             demand,
-            costs: Box::new(costs),
+            costs,
         }
     }
 
     /// Returns what putting one there gains, for each GPU that it takes.
-    fn gain(&self, sigma: &[i64], at: u16, pair: usize) -> i64 {
-        let size = self.demand.want.total_milli() * FINE - sigma[usize::from(at)] / (SIGMA / FINE);
-        (size - self.costs[pair]) / self.demand.want.count().max(1)
+    fn gains(&self, sigma: i64) -> Lanes {
+        let size = self.demand.want.total_milli() * FINE - sigma / (SIGMA / FINE);
+        let (size, count) = (size as i32, self.demand.want.count().max(1) as i32);
+        match count {
+            1 => self.costs.map(|cost| size - cost),
+            count => self.costs.map(|cost| (size - cost) / count),
+        }
     }
+}
+
+/// Returns what the best of some classes gains, at each pair of prices.
+fn best_gains(of: &[u16], classes: &[Wanted], sigma: &[i64]) -> Lanes {
+    let mut best = [i32::MIN / 8; PAIRS + 1];
+    for class in of.iter().map(|class| usize::from(*class)) {
+        for (best, gain) in best.iter_mut().zip(classes[class].gains(sigma[class])) {
+            *best = gain.max(*best);
+        }
+    }
+    best
 }
 
 impl Group {
@@ -325,10 +332,8 @@ impl Group {
         let admitted = |class: &Wanted| {
             admits.iter().position(|known| *known == class.demand.admits).is_some_and(bit)
         };
-        let mut group = Group {
-            admitted: classes.iter().map(admitted).collect(),
-            ..Group::default()
-        };
+        let mut group =
+            Group { admitted: classes.iter().map(admitted).collect(), ..Group::default() };
         let mut shares: BTreeMap<usize, Vec<u16>> = BTreeMap::new();
         let mut parts: BTreeMap<Arc<[u8]>, Vec<u16>> = BTreeMap::new();
         for (at, class) in classes.iter().enumerate() {
@@ -340,12 +345,34 @@ impl Group {
                     parts.entry(Arc::clone(places)).or_default().push(at as u16);
                 }
                 (_, Some(size)) => shares.entry(size).or_default().push(at as u16),
-                (Want::Nothing | Want::Gpus { .. }, None) => {}
+                (Want::Nothing | Want::Gpus { .. } | Want::Selected(_), None) => {}
             }
         }
-        group.shares = shares.into_iter().collect();
-        group.parts = parts.into_iter().collect();
+        let none = [0; PAIRS + 1];
+        group.offers.shares = shares.keys().map(|size| (*size, none)).collect();
+        group.offers.parts = parts.keys().map(|places| (Arc::clone(places), none)).collect();
+        group.shares = shares.into_values().collect();
+        group.parts = parts.into_values().collect();
         group
+    }
+
+    /// Counts what is put on the group's GPUs, by class. Returns the number of steps it took.
+    fn count_uses(&mut self, classes: &[Wanted], sigma: &[i64], used: &mut [i64]) -> u64 {
+        let Group { shares, parts, offers, table, gpus, .. } = self;
+        for (pair, gpus) in gpus.iter_mut().enumerate() {
+            table.place(offers, pair, gpus, |offer, count| {
+                let (of, gains) = match offer {
+                    Offer::Share(at) => (&shares[at], &offers.shares[at].1),
+                    Offer::Part(at) => (&parts[at], &offers.parts[at].1),
+                };
+                let mut of = of.iter().map(|class| usize::from(*class));
+                let gain = |class: usize| classes[class].gains(sigma[class])[pair];
+                if let Some(class) = of.find(|class| gain(*class) == gains[pair]) {
+                    used[class] += count;
+                }
+            });
+        }
+        gpus.iter().map(|gpus| gpus.len() as u64).sum()
     }
 
     fn admits(&self, class: &Wanted, solver: &Solver) -> bool {
@@ -367,9 +394,7 @@ impl Nodes {
         Some(Nodes {
             group: state.group?,
             count,
-            worth: Box::new(std::array::from_fn(|pair| {
-                GRID[pair].worth(cpu_milli, memory_mib, FINE)
-            })),
+            worth: worths(cpu_milli, memory_mib, FINE),
             cells,
             cpu_milli,
             memory_mib,

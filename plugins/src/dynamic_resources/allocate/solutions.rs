@@ -39,7 +39,8 @@ impl<'a> Solutions<'a> {
     ) -> Result<Solutions<'a>, Text> {
         let devices = cluster.devices();
         let object = cluster.nodes().node(node).ok_or_else(|| Text::from("node is gone"))?;
-        let ranks: Option<&Ranks<'_>> = if options.first_fit { None } else { Some(&|_| Vec::new()) };
+        let ranks: Option<&Ranks<'_>> =
+            if options.first_fit { None } else { Some(&|_| Vec::new()) };
         let problem = reading::read(devices, object, claims, Some(others), ranks)?;
         let known = outcome::picks(devices, &problem, claims, first);
         let mut dive = Dive::new(problem, options.first_fit);
