@@ -56,6 +56,9 @@ const EARLY_SOLVES: u32 = 10;
 const FIRST_AFTER: u64 = 20;
 /// Steps of a solve that make one step of the engine.
 const SOLVE_STEPS_A_STEP: u64 = 100;
+/// Counting a pod, and taking a picture of a node, take about so many steps of the engine.
+const STEPS_A_POD: u64 = 20;
+const STEPS_A_NODE: u64 = 10;
 /// Kinds of nodes with partitioned GPUs that are told apart.
 const PARTITIONED_MAX: usize = 16;
 
@@ -329,8 +332,12 @@ impl Packing {
     fn advance(&mut self, cluster: &Cluster, steps: u64) -> (u64, bool) {
         let mut spent = 0;
         if self.solver.is_none() && self.due() {
+            spent += self.count_placed(cluster, steps);
+            if !self.placed_before.is_empty() {
+                return (spent, false);
+            }
             self.begin(cluster);
-            spent += self.nodes.len() as u64 / 10 + 1;
+            spent += self.nodes.len() as u64 * STEPS_A_NODE;
         }
         while let Some(solver) = &mut self.solver {
             if solver.done() {
@@ -361,14 +368,23 @@ impl Packing {
         every > 0 && self.begun_at.map_or(expected || enough(0), enough)
     }
 
-    fn begin(&mut self, cluster: &Cluster) {
-        self.refresh(cluster);
-        for uid in std::mem::take(&mut self.placed_before) {
+    /// Counts pods that were placed before, as far as there are steps. Returns the number of steps.
+    fn count_placed(&mut self, cluster: &Cluster, steps: u64) -> u64 {
+        let mut spent = 0;
+        while spent < steps
+            && let Some(uid) = self.placed_before.pop()
+        {
             if let Some(record) = cluster.pod(&uid) {
                 let demand = Arc::new(self.demand(&record.pod, cluster));
                 self.classes.count(&uid, &demand, self.rules.half_life);
             }
+            spent += STEPS_A_POD;
         }
+        spent
+    }
+
+    fn begin(&mut self, cluster: &Cluster) {
+        self.refresh(cluster);
         self.begun_at = Some(self.classes.arrivals);
         for class in self.classes.selecting() {
             if self.resolve(cluster, class) {
