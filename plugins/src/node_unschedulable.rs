@@ -9,7 +9,6 @@ use berth_core::framework::{
 use berth_core::snapshot::{Change, NodeIdx};
 use berth_core::types::{Pod, Taint, TaintEffect, Text};
 
-
 const NAME: &str = "NodeUnschedulable";
 
 pub(crate) const PLUGIN: PluginDef = PluginDef {

@@ -10,7 +10,6 @@ use berth_core::framework::{
 use berth_core::snapshot::{Change, NodeIdx};
 use berth_core::types::{Node, Pod, Taint, TaintEffect};
 
-
 const NAME: &str = "TaintToleration";
 
 pub(crate) const PLUGIN: PluginDef = PluginDef {

@@ -72,9 +72,8 @@ fn keys(book: &PriceBook, at: usize, before: &Free, pod: &TracePod) -> Vec<Key> 
         let after = (cpu - pod.cpu_milli, memory - pod.memory_mib, left);
         let mut loss = value(book, before) - value(book, &after);
         loss += places(book, before) - places(book, &after);
-        let all_free = |gpus: &[i64]| {
-            gpus.len() == book.gpus_max && gpus.iter().all(|free| *free == 1000)
-        };
+        let all_free =
+            |gpus: &[i64]| gpus.len() == book.gpus_max && gpus.iter().all(|free| *free == 1000);
         if (pod.gpus as usize) < book.gpus_max
             && all_free(gpus)
             && (pod.gpus == 0 || !all_free(&after.2))

@@ -115,13 +115,8 @@ pub(crate) struct Options {
 
 fn registry() -> Registry {
     static ALL: std::sync::OnceLock<Vec<&'static PluginDef>> = std::sync::OnceLock::new();
-    let own = [
-        &random::PLUGIN,
-        &best_fit::PLUGIN,
-        &fgd::PLUGIN,
-        &fullest::FIRST,
-        &fullest::FULLEST,
-    ];
+    let own =
+        [&random::PLUGIN, &best_fit::PLUGIN, &fgd::PLUGIN, &fullest::FIRST, &fullest::FULLEST];
     Registry(ALL.get_or_init(|| berth_plugins::ALL.iter().copied().chain(own).collect()))
 }
 

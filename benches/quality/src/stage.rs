@@ -223,7 +223,8 @@ impl Stage {
         for device in &devices {
             let (gpu, taken) = mig::taken_of(device, pod.gpu_milli);
             let left = free.gpus.get_mut(&gpu).expect("a device of the node");
-            let there = if free.model == mig::MODEL { *left & taken == taken } else { *left >= taken };
+            let there =
+                if free.model == mig::MODEL { *left & taken == taken } else { *left >= taken };
             assert!(there, "{node}/{device} is given twice");
             *left -= taken;
         }
