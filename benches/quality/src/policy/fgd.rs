@@ -122,7 +122,7 @@ impl Fgd {
         let model = cluster.nodes().node(node).and_then(|node| node.labels.value(MODEL));
         let model = model.map_or("", |model| model.as_str());
         let real = &pod.spec.requests.real;
-        let (count, milli) = wanted(pod, cluster);
+        let (count, milli) = wanted(pod);
         let fragmented = self.fragmentation(&before, model);
         let mut after = State {
             cpu_milli: before.cpu_milli - real.cpu_milli,
@@ -165,9 +165,8 @@ impl Fgd {
 }
 
 /// Returns number and size of the GPUs that a pod asks for, from its resources.
-fn wanted(pod: &Pod, cluster: &Cluster) -> (usize, i64) {
+fn wanted(pod: &Pod) -> (usize, i64) {
     let total = pod.spec.requests.real.amount(GPU_MILLI);
-    let _ = cluster;
     if total <= 1000 { (usize::from(total > 0), total) } else { ((total / 1000) as usize, 1000) }
 }
 
