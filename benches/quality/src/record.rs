@@ -54,8 +54,11 @@ impl Record {
     }
 }
 
-/// Reads all finished runs with their figures; none if there is no such file.
-pub(crate) fn read(file: &Path) -> Result<Vec<(Key, Vec<(String, f64)>)>, String> {
+/// A finished run with its figures.
+pub(crate) type Row = (Key, Vec<(String, f64)>);
+
+/// Reads all finished runs; none if there is no such file.
+pub(crate) fn read(file: &Path) -> Result<Vec<Row>, String> {
     let Ok(text) = fs::read_to_string(file) else { return Ok(Vec::new()) };
     let lines = text.lines().enumerate().skip(1);
     let row = |(at, line): (usize, &str)| {
@@ -64,7 +67,7 @@ pub(crate) fn read(file: &Path) -> Result<Vec<(Key, Vec<(String, f64)>)>, String
     lines.map(row).collect()
 }
 
-fn parse(line: &str) -> Option<(Key, Vec<(String, f64)>)> {
+fn parse(line: &str) -> Option<Row> {
     let mut fields = line.split('\t');
     let mut next = || fields.next().map(str::to_owned);
     let (commit, kind, workload, policy) = (next()?, next()?, next()?, next()?);

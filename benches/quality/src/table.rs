@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use crate::record::Key;
+use crate::record::Row;
 use crate::trace::Traces;
 
 type Figures = BTreeMap<String, Vec<f64>>;
 
 /// Prints a line for each kind, workload and policy.
-pub(crate) fn print(rows: Vec<(Key, Vec<(String, f64)>)>, commit: &str, traces: &Traces) {
+pub(crate) fn print(rows: Vec<Row>, commit: &str, traces: &Traces) {
     let mut groups: BTreeMap<(String, String, String), Figures> = BTreeMap::new();
     for (key, figures) in rows.into_iter().filter(|(key, _)| key.commit == commit) {
         let of = groups.entry((key.kind, key.workload, key.policy)).or_default();
