@@ -75,7 +75,8 @@ impl Policy {
         };
         if let Some(name) = name {
             score.enabled.push(Enabled::new(name, 1));
-            if name != "NodeResourcesFit" {
+            // These have a word about devices, which is said before any node is looked at.
+            if matches!(self, Policy::Random | Policy::Fgd | Policy::Berth) {
                 spec.plugins.at_mut(Point::PreFilter).enabled.push(Enabled::new(name, 0));
             }
         }
@@ -180,5 +181,19 @@ fn first_of_best(scores: &mut [(NodeIdx, i64)]) {
             true => 99,
             false => 0,
         };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_policy_is_a_profile_that_scores() {
+        for policy in Policy::ALL.into_iter().chain([Policy::FirstFit, Policy::Fullest]) {
+            let profile = policy.profile(&[], &Options::default());
+            assert_eq!(profile.score.len() == 1, policy != Policy::Kube, "{policy:?}");
+            assert_eq!(policy.name().parse(), Ok(policy));
+        }
     }
 }

@@ -515,3 +515,6 @@ impl Cluster {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
