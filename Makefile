@@ -8,6 +8,7 @@
 #   make oracle N=50000  more selectors and allocations compared with Kubernetes' own code (FROM=n begins at seed n)
 #   make bench           benchmarks
 #   make bench-live      Berth, a bare client and kube-scheduler side by side on a real control plane (LOADS=…, ROUNDS=5)
+#   make bench-quality   how well pods are placed: the openb trace, all workloads and policies (ONLY="--workloads default --policies berth,fgd --seeds 42-51")
 #   make prometheus      fetches Debian's prometheus, without installing it, for the test that scrapes
 #   make side-by-side    kube-scheduler and Berth asked the same, a line for each answer
 #   make campaign        faults on a real control plane, into docs/faults.tsv (ROWS=F14,F15 COUNT=30 SCHEDULER=berth); no row is all
@@ -20,7 +21,7 @@
 #   make image-binary    the static binary that goes into the image, checked
 #   make judge           the scenarios by ../shared's own judge, offline; judge-live: on a server
 
-.PHONY: demo test check bench bench-live seeds stand doc golden build-all unit planted planted-sim planted-live judge judge-live image-binary prometheus side-by-side campaign campaign-share faults-page oracle
+.PHONY: demo test check bench bench-live bench-quality seeds stand doc golden build-all unit planted planted-sim planted-live judge judge-live image-binary prometheus side-by-side campaign campaign-share faults-page oracle
 
 CARGO ?= cargo
 N ?= 2000
@@ -106,6 +107,12 @@ bench-live:
 	$(needs_go)
 	$(CARGO) build --release --package berth --package berth-bench-live --bins
 	$(RELEASE)/berth-bench-live --berth $(RELEASE)/berth --rounds $(ROUNDS) $(if $(LOADS),--loads $(LOADS))
+
+# Runs that docs/bench-quality.tsv has of this commit are not played again. All of them take hours: ONLY= narrows them down. More with ONLY: `--churn 95`, `--prior`,
+# `--workloads mig-1 --policies firstfit,fullest,berth`, `--workloads default/round`; `--table` prints what there is.
+bench-quality:
+	$(needs_cargo)
+	$(CARGO) run --quiet --profile bench --package berth-bench-quality -- $(ONLY)
 
 # Goes on where the table ends, row by row, for this commit.
 campaign:

@@ -191,7 +191,12 @@ impl Engine {
                 break;
             }
         }
+        if budget.left() {
+            let steps = self.cluster.advance_packing(budget.remaining());
+            budget.spend(steps);
+        }
         working |= !self.paused.is_empty() && self.may_begin();
+        working |= self.cluster.packing_waits();
         self.tell_due();
         self.tell_groups_due();
         let measures = std::mem::take(&mut self.measures);

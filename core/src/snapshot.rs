@@ -2,7 +2,7 @@
 //!
 //! [`cluster::Cluster`] is the only thing that counts capacity. [`overlay::Overlay`] is a what-if
 //! change of it that is taken back unless committed. What cluster-wide plugins need counted is an
-//! index kept here ([`counts`], [`images`], [`storage`], [`devices`]), folded on every change, on
+//! index kept here ([`counts`], [`images`], [`storage`], [`devices`], [`packing`]), folded on every change, on
 //! overlays too.
 
 pub mod changes;
@@ -18,6 +18,7 @@ pub mod images;
 mod labels;
 pub mod nodes;
 pub mod overlay;
+pub mod packing;
 pub mod pods;
 pub mod sizes;
 pub mod storage;
@@ -36,5 +37,6 @@ pub use groups::{GroupView, Groups, Lack, Membership};
 pub use holds::{Hold, Holds};
 pub use nodes::{NodeIdx, NodeSlot, ResourceId};
 pub use overlay::{Mark, Overlay};
+pub use packing::{Packing, PackingRules};
 pub use pods::{Place, PodRecord};
 pub use sizes::LedgerSizes;

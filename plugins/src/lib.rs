@@ -8,6 +8,7 @@ mod default_binder;
 mod default_preemption;
 mod dynamic_resources;
 mod gang_scheduling;
+mod gpu_packing;
 mod image_locality;
 mod inter_pod_affinity;
 mod node_affinity;
@@ -64,6 +65,7 @@ pub const ALL: &[&PluginDef] = &[
     &gang_scheduling::PLUGIN,
     &topology_placement_generator::PLUGIN,
     &pod_group_pods_count::PLUGIN,
+    &gpu_packing::PLUGIN,
 ];
 
 /// Returns the table as the framework takes it.

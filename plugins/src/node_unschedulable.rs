@@ -9,8 +9,6 @@ use berth_core::framework::{
 use berth_core::snapshot::{Change, NodeIdx};
 use berth_core::types::{Pod, Taint, TaintEffect, Text};
 
-use crate::shared::tolerates;
-
 const NAME: &str = "NodeUnschedulable";
 
 pub(crate) const PLUGIN: PluginDef = PluginDef {
@@ -40,7 +38,7 @@ struct NodeUnschedulable {
 
 impl NodeUnschedulable {
     fn tolerated_by(&self, pod: &Pod) -> bool {
-        pod.spec.tolerations.iter().any(|toleration| tolerates(toleration, &self.taint))
+        pod.spec.tolerations.iter().any(|toleration| toleration.covers(&self.taint))
     }
 }
 

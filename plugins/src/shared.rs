@@ -10,4 +10,4 @@ pub(crate) mod scored;
 pub(crate) mod taints;
 
 pub(crate) use affinity::node_matches;
-pub(crate) use taints::{first_untolerated, tolerates};
+pub(crate) use taints::first_untolerated;

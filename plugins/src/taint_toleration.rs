@@ -10,8 +10,6 @@ use berth_core::framework::{
 use berth_core::snapshot::{Change, NodeIdx};
 use berth_core::types::{Node, Pod, Taint, TaintEffect};
 
-use crate::shared::tolerates;
-
 const NAME: &str = "TaintToleration";
 
 pub(crate) const PLUGIN: PluginDef = PluginDef {
@@ -35,7 +33,7 @@ fn build(_args: &Args, points: &mut Points) {
 struct TaintToleration;
 
 fn tolerated(pod: &Pod, taint: &Taint) -> bool {
-    pod.spec.tolerations.iter().any(|toleration| tolerates(toleration, taint))
+    pod.spec.tolerations.iter().any(|toleration| toleration.covers(taint))
 }
 
 /// Tells whether the pod tolerates every taint of `node` that keeps pods away.

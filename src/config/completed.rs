@@ -178,6 +178,11 @@ fn default_args(plugin: &str) -> Value {
             "dialects": [], "deadline": "5m0s", "preflight": "WhereNeeded", "takeBack": {},
             "holdSlots": "5m0s",
         }),
+        "GpuPacking" => json!({
+            "resources": ["nvidia.com/gpu"], "drivers": ["gpu.nvidia.com"],
+            "deviceClasses": ["gpu.nvidia.com", "mig.nvidia.com"], "expectedPodsCountAs": 500,
+            "halfLifePods": 5000, "solveEveryPods": 100, "roomForNamedModels": false,
+        }),
         "InterPodAffinity" => {
             json!({"hardPodAffinityWeight": 1, "ignorePreferredTermsOfExistingPods": false})
         }

@@ -16,7 +16,7 @@ const REMOVED: [&str; 4] = ["AzureDiskLimits", "CinderLimits", "EBSLimits", "GCE
 
 /// Plugins whose arguments have a kind of their own, `<name>Args`, with its version; upstream's
 /// come first.
-pub(super) const WITH_ARGS: [(&str, &str); 9] = [
+pub(super) const WITH_ARGS: [(&str, &str); 10] = [
     ("DefaultPreemption", API_VERSION),
     ("DynamicResources", API_VERSION),
     ("InterPodAffinity", API_VERSION),
@@ -26,6 +26,7 @@ pub(super) const WITH_ARGS: [(&str, &str); 9] = [
     ("PodTopologySpread", API_VERSION),
     ("VolumeBinding", API_VERSION),
     ("GangScheduling", OWN_API_VERSION),
+    ("GpuPacking", OWN_API_VERSION),
 ];
 
 /// Returns the version of a plugin's arguments, `None` where they have no kind.

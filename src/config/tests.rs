@@ -149,17 +149,19 @@ fn the_gpu_example_weighs_gpus_ten_times() {
 #[test]
 fn the_example_for_gpu_clusters_packs_pods_and_devices_and_starts_groups_whole() {
     let profile = &example("gpu.yaml").profiles[0];
-    let packing = &example("gpu-bin-packing.yaml").profiles[0];
-    assert_eq!(profile.args.get("NodeResourcesFit"), packing.args.get("NodeResourcesFit"));
-    let args = Value::map([("packClaims", Value::Bool(true))]);
-    assert_eq!(profile.args.get("DynamicResources"), Some(&args));
     let (built, _) = crate::assemble::assemble(&example("gpu.yaml"), 0).expect("it is accepted");
     let rules = built[0].groups.as_ref().expect("GangScheduling is on");
     let all = crate::wire::dialect::ALL.iter().map(|def| Text::from(def.dialect.name));
     assert_eq!(rules.dialects, all.collect());
-    let score = profile.plugins.at(Point::Score);
-    assert_eq!(score.enabled[1].weight, 10);
-    assert!(score.disables("NodeResourcesBalancedAllocation"));
+    assert!(built[0].packing.is_some(), "GpuPacking is on");
+    let weights = built[0].score.iter().map(|entry| (entry.name, entry.weight));
+    let (packing, others): (Vec<_>, Vec<_>) = weights.partition(|(name, _)| *name == "GpuPacking");
+    assert_eq!(packing, [("GpuPacking", 1)]);
+    // A point of any of these outweighs all that packing can say.
+    assert!(others.iter().all(|(_, weight)| *weight > 100), "{others:?}");
+    let names: Vec<&str> = others.iter().map(|(name, _)| *name).collect();
+    let wishes = ["TaintToleration", "NodeAffinity", "PodTopologySpread", "DynamicResources"];
+    assert_eq!(names, wishes);
 }
 
 #[test]

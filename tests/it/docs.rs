@@ -211,6 +211,11 @@ fn dra_can_be_followed() {
 }
 
 #[test]
+fn packing_can_be_followed() {
+    followed("docs/packing.md", false);
+}
+
+#[test]
 fn gangs_can_be_followed() {
     followed_on(&Options::all_groups(), "docs/gangs.md", true);
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::framework::profile::Entry;
 use crate::framework::{ClassPart, Classify, Profile};
 use crate::snapshot::Cluster;
-use crate::types::{Pod, PodSpec, Text};
+use crate::types::{Pod, PodSpec, PodUid, Text};
 
 use super::budget::Budget;
 use super::guard::guarded;
@@ -39,9 +39,9 @@ impl ClassKey {
         })
     }
 
-    /// Declares what plugins will ask about. Returns false if the budget is used up before every
-    /// device has been looked at.
-    pub(crate) fn declare(&self, cluster: &mut Cluster, budget: &mut Budget) -> bool {
+    /// Declares what plugins will ask about for this pod. Returns false if the budget is used up
+    /// before every device has been looked at.
+    pub(crate) fn declare(&self, cluster: &mut Cluster, uid: &PodUid, budget: &mut Budget) -> bool {
         for query in self.parts.iter().flat_map(|part| &part.queries) {
             cluster.declare(query);
         }
@@ -51,7 +51,15 @@ impl ClassKey {
             left
         };
         let mut selectors = self.parts.iter().flat_map(|part| &part.selectors);
-        selectors.all(|selector| cluster.declare_selector(selector, &mut spend))
+        if !selectors.all(|selector| cluster.declare_selector(selector, &mut spend)) {
+            return false;
+        }
+        // What is selected must be known by then.
+        for demand in self.parts.iter().filter_map(|part| part.packing.as_ref()) {
+            cluster.declare_demand(demand);
+            cluster.count_demand(uid, demand);
+        }
+        true
     }
 }
 

@@ -153,7 +153,7 @@ impl Placer<'_> {
         let key = ClassKey::of(pod, self.profile_idx, self.profile, overlay.cluster())
             .map_err(Unplaced::Error)?;
         let mut declared = false;
-        overlay.declare_all(|cluster| declared = key.declare(cluster, budget));
+        overlay.declare_all(|cluster| declared = key.declare(cluster, &pod.uid, budget));
         if !declared {
             return Err(Unplaced::Paused);
         }

@@ -29,7 +29,7 @@ pub(crate) struct Scores {
 /// Raw scores that are normalised over the nodes that fit, or that depend on an index.
 struct Column {
     at: usize,
-    raw: Vec<i32>,
+    raw: Vec<i64>,
     /// Number of entries that are not 0.
     nonzero: usize,
     versions: Vec<Version>,
@@ -305,8 +305,8 @@ impl Scores {
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        (self.sum.capacity() + self.columns.iter().map(|c| c.raw.capacity()).sum::<usize>())
-            * size_of::<i32>()
+        self.sum.capacity() * size_of::<i32>()
+            + self.columns.iter().map(|c| c.raw.capacity()).sum::<usize>() * size_of::<i64>()
     }
 }
 
@@ -323,14 +323,13 @@ impl Column {
     }
 
     fn set(&mut self, node: NodeIdx, raw: i64) {
-        let raw = raw.clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32;
         let entry = &mut self.raw[node.at()];
         self.nonzero = self.nonzero + usize::from(raw != 0) - usize::from(*entry != 0);
         *entry = raw;
     }
 
     fn over(&self, candidates: &NodeSet) -> Vec<(NodeIdx, i64)> {
-        candidates.iter().map(|node| (node, i64::from(self.raw[node.at()]))).collect()
+        candidates.iter().map(|node| (node, self.raw[node.at()])).collect()
     }
 }
 

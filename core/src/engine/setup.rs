@@ -135,6 +135,9 @@ impl Engine {
         queue.set_leftover(setup.limits.leftover);
         let mut cluster = Cluster::default();
         honour_dialects(&mut cluster, &profiles);
+        if let Some(rules) = profiles.iter().find_map(|profile| profile.packing.clone()) {
+            cluster.set_packing(rules);
+        }
         if let Some(selectors) = &setup.selectors {
             cluster.set_selector_compiler(Arc::clone(selectors));
         }

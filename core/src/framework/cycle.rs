@@ -2,7 +2,10 @@
 
 use std::any::Any;
 use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
 
+use crate::snapshot::devices::gather::NodeDevice;
 use crate::snapshot::{Cluster, NodeIdx};
 use crate::types::Pod;
 
@@ -24,6 +27,20 @@ pub struct CycleState {
     kept: BTreeMap<&'static str, Kept>,
     /// What searches left on nodes.
     found: BTreeMap<(&'static str, NodeIdx), Kept>,
+    device_orders: Vec<Arc<dyn DeviceOrder>>,
+}
+
+/// Says which devices of the chosen node a pod had better take, to the plugin that allocates them.
+pub trait DeviceOrder: Send + Sync + fmt::Debug {
+    /// Returns a rank for each of `devices`, the least first; equal ranks where it makes no
+    /// difference. The pod may have taken its place on the node already, but no devices.
+    fn ranks(
+        &self,
+        pod: &Pod,
+        cluster: &Cluster,
+        node: NodeIdx,
+        devices: &[NodeDevice<'_>],
+    ) -> Vec<i64>;
 }
 
 impl CycleState {
@@ -42,6 +59,15 @@ impl CycleState {
         self.found.get(&(plugin, node))?.downcast_ref()
     }
 
+    /// Has devices chosen in an order; that of plugins before this one decides first.
+    pub fn order_devices(&mut self, order: Arc<dyn DeviceOrder>) {
+        self.device_orders.push(order);
+    }
+
+    pub fn device_orders(&self) -> &[Arc<dyn DeviceOrder>] {
+        &self.device_orders
+    }
+
     pub(crate) fn take_found(&mut self, plugin: &'static str, node: NodeIdx) -> Option<Kept> {
         self.found.remove(&(plugin, node))
     }
@@ -57,8 +83,8 @@ impl CycleState {
     }
 }
 
-impl std::fmt::Debug for CycleState {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for CycleState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.kept.keys()).finish()
     }
 }

@@ -5,7 +5,8 @@
 
 use std::sync::Arc;
 
-use crate::snapshot::{Cluster, CountQuery, IndexRef, NodeIdx, Overlay};
+use crate::snapshot::packing::demand::Demand;
+use crate::snapshot::{Cluster, CountQuery, IndexRef, NodeIdx, Overlay, PackingRules};
 use crate::types::claim::DeviceDemand;
 use crate::types::{Pod, PodUid, Text, Timestamp};
 
@@ -64,6 +65,9 @@ pub struct ClassPart {
     pub selectors: Vec<Text>,
     /// Demands for devices, by content.
     pub demands: Vec<Arc<DeviceDemand>>,
+    /// What packing will be asked about; it is declared before the cycle, and the pod counts as one
+    /// that asks for it.
+    pub packing: Option<Arc<Demand>>,
 }
 
 /// Tells what of a pod besides [`Pod::spec`] a plugin's answers depend on (labels through
@@ -321,6 +325,7 @@ macro_rules! points {
             pub(crate) classify: Option<Arc<dyn Classify>>,
             pub(crate) explain: Option<Arc<dyn Explain>>,
             pub(crate) groups: Option<GroupRules>,
+            pub(crate) packing: Option<PackingRules>,
         }
 
         impl Points {
@@ -364,6 +369,12 @@ impl Points {
     /// Gives the rules for groups. They hold where the plugin is enabled at PreEnqueue.
     pub fn groups(&mut self, rules: GroupRules) {
         self.groups = Some(rules);
+    }
+
+    /// Gives the rules for packing, so that the ledger keeps an index of it. They hold where the
+    /// plugin is enabled at Score.
+    pub fn packing(&mut self, rules: PackingRules) {
+        self.packing = Some(rules);
     }
 
     /// Registers for adding numbers to the message of a pod that fits nowhere.

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use thiserror::Error;
 
+use crate::snapshot::PackingRules;
 use crate::types::{Text, Value};
 
 use super::args::{ArgError, Args};
@@ -89,6 +90,7 @@ pub struct Profile {
     pub explain: Vec<Entry<dyn Explain>>,
     /// None: every pod is on its own.
     pub groups: Option<GroupRules>,
+    pub packing: Option<PackingRules>,
     interests: BTreeMap<&'static str, Arc<dyn Interest + Send + Sync>>,
 }
 
@@ -254,6 +256,8 @@ fn assemble(spec: &ProfileSpec, built: &BTreeMap<Text, Built>, expanded: &Expand
     });
     let held = expanded.at(Point::PreEnqueue).iter();
     let groups = held.filter_map(|(name, _)| built.get(name)?.points.groups.clone()).next();
+    let scored = expanded.at(Point::Score).iter();
+    let packing = scored.filter_map(|(name, _)| built.get(name)?.points.packing.clone()).next();
     Profile {
         scheduler_name: spec.scheduler_name.clone(),
         percentage_of_nodes_to_score: spec.percentage_of_nodes_to_score.unwrap_or(0),
@@ -276,6 +280,7 @@ fn assemble(spec: &ProfileSpec, built: &BTreeMap<Text, Built>, expanded: &Expand
         classify: entries(built, &everywhere, |points| points.classify.clone()),
         explain: entries(built, &everywhere, |points| points.explain.clone()),
         groups,
+        packing,
         interests: interests.collect(),
     }
 }

@@ -15,6 +15,7 @@ use super::groups::Groups;
 use super::holds::Holds;
 use super::images::Images;
 use super::nodes::{NodeIdx, Nodes};
+use super::packing::Packing;
 use super::pods::{Place, PodRecord};
 use super::storage::Storage;
 
@@ -34,6 +35,8 @@ pub enum IndexRef {
     WideDevices,
     /// Device classes and taint rules.
     DeviceClasses,
+    /// What nodes are worth for packing.
+    Packing,
     Counts(CountQuery),
 }
 
@@ -59,6 +62,7 @@ pub struct Cluster {
     pub(super) gone: Gone,
     pub(super) groups: Groups,
     pub(super) holds: Holds,
+    pub(super) packing: Option<Box<Packing>>,
     /// Number of events folded.
     pub(super) folded: u64,
 }
@@ -83,6 +87,7 @@ impl Default for Cluster {
             gone: Gone::default(),
             groups: Groups::default(),
             holds: Holds::default(),
+            packing: None,
             folded: 0,
         }
     }
@@ -192,6 +197,9 @@ impl Cluster {
             IndexRef::SelectorOwners => self.owners_version,
             IndexRef::WideDevices => self.devices.wide_version(),
             IndexRef::DeviceClasses => self.devices.classes_version(),
+            IndexRef::Packing => {
+                self.packing.as_ref().map_or(Version::default(), |packing| packing.version())
+            }
             IndexRef::Counts(query) => {
                 self.counts.column(query).map_or(Version::default(), CountColumn::version)
             }

@@ -209,7 +209,10 @@ impl Cluster {
         self.pods.insert(uid.clone(), PodRecord { pod, place });
         self.follow_nomination(&uid);
         match place {
-            Place::Bound(node) => vec![Change::PodBound { uid, node }],
+            Place::Bound(node) => {
+                self.note_placed(&uid);
+                vec![Change::PodBound { uid, node }]
+            }
             Place::Assumed(_) | Place::Nowhere => vec![Change::PodAdded { uid }],
         }
     }
@@ -285,6 +288,7 @@ impl Cluster {
 
     fn delete_pod(&mut self, uid: &PodUid) -> Vec<Change> {
         self.gone.insert(&uid.0);
+        self.forget_demand(uid);
         let freed = self.unnominate(uid);
         let Some(PodRecord { pod, place }) = self.pods.remove(uid) else { return Vec::new() };
         self.groups.part(&pod);

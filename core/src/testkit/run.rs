@@ -71,6 +71,9 @@ pub fn run(
     let mut cluster = Cluster::default();
     cluster.set_selector_compiler(selectors);
     plugins.iter().for_each(|built| honour_dialects(&mut cluster, &built.points));
+    if let Some(rules) = plugins.iter().find_map(|built| built.points.packing.clone()) {
+        cluster.set_packing(rules);
+    }
     let mut scene = Scene { cluster, plugins, text: String::new() };
     for step in steps::read(&case.cluster)? {
         scene.take(step)?;
@@ -125,6 +128,7 @@ impl Scene {
             for selector in &part.selectors {
                 self.cluster.declare_selector(selector, &mut |_| true);
             }
+            part.packing.iter().for_each(|demand| self.cluster.declare_demand(demand));
         }
     }
 

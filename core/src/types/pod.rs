@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::group::{GroupHint, PlanNote};
-use super::node::TaintEffect;
+use super::node::{Taint, TaintEffect};
 use super::{
     ImageId, LabelSelector, Labels, NodeSelector, NodeTerm, PodRequests, Resources, Text, Timestamp,
 };
@@ -198,6 +198,42 @@ pub struct Toleration {
     pub value: Text,
     /// None: every effect.
     pub effect: Option<TaintEffect>,
+}
+
+impl Toleration {
+    /// Tells whether it covers a taint.
+    ///
+    /// `Lt` and `Gt` are evaluated without asking for their feature gate: where it is off, the border
+    /// leaves such tolerations out, since then they tolerate nothing.
+    ///
+    /// Source: `Toleration.ToleratesTaint` of k8s.io/api/core/v1.
+    pub fn covers(&self, taint: &Taint) -> bool {
+        if self.effect.is_some_and(|effect| effect != taint.effect)
+            || !self.key.is_empty() && self.key != taint.key
+        {
+            return false;
+        }
+        match self.operator {
+            TolerationOperator::Equal => self.value == taint.value,
+            TolerationOperator::Exists => true,
+            TolerationOperator::Lt => self.compares(taint, |taint, bound| taint < bound),
+            TolerationOperator::Gt => self.compares(taint, |taint, bound| taint > bound),
+        }
+    }
+
+    /// Values that are no integers are not comparable, so nothing is tolerated.
+    fn compares(&self, taint: &Taint, ordered: fn(i64, i64) -> bool) -> bool {
+        match (plain_integer(&taint.value), plain_integer(&self.value)) {
+            (Some(taint), Some(bound)) => ordered(taint, bound),
+            _ => false,
+        }
+    }
+}
+
+/// Reads a decimal without plus sign and leading zeros, as the API server admits it.
+fn plain_integer(text: &str) -> Option<i64> {
+    let number: i64 = text.parse().ok()?;
+    (number.to_string() == text).then_some(number)
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

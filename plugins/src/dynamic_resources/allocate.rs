@@ -39,11 +39,13 @@ mod written;
 
 use std::sync::Arc;
 
-use berth_core::framework::Work;
+use berth_core::framework::{DeviceOrder, Work};
+use berth_core::snapshot::devices::gather::NodeDevice;
 use berth_core::snapshot::{Cluster, NodeIdx, Version};
 use berth_core::types::claim::{Allocation, ClaimSpec, DeviceDemand, DeviceResult};
-use berth_core::types::{Node, Text};
+use berth_core::types::{Node, Pod, Text};
 
+use choice::Ranks;
 use search::{Dive, End};
 
 pub use solutions::Solutions;
@@ -89,11 +91,24 @@ pub struct Search {
     begun: Option<([Version; 3], Box<Dive>)>,
     /// What beginnings that came to nothing have taken.
     steps_before: u64,
+    preference: Option<Preference>,
+}
+
+/// Who says which devices the pod had better take.
+#[derive(Clone, Debug)]
+pub struct Preference {
+    pub pod: Pod,
+    pub orders: Vec<Arc<dyn DeviceOrder>>,
 }
 
 impl Search {
     pub fn new(node: NodeIdx, claims: Vec<Arc<DeviceDemand>>, options: Options) -> Search {
-        Search { node, claims, options, begun: None, steps_before: 0 }
+        Search { node, claims, options, begun: None, steps_before: 0, preference: None }
+    }
+
+    /// Has devices tried in the order of `preference` first.
+    pub fn preferring(self, preference: Preference) -> Search {
+        Search { preference: Some(preference), ..self }
     }
 
     /// Returns `None` if `work` has no steps left.
@@ -132,12 +147,37 @@ impl Search {
             self.steps_before = self.steps_before.saturating_add(dive.steps());
         }
         let best = !self.options.first_fit;
-        let problem = reading::read(cluster.devices(), node, &self.claims, None, best)?;
+        let ranks = |devices: &[NodeDevice<'_>]| match &self.preference {
+            Some(preference) => preference.ranks(cluster, self.node, devices),
+            None => Vec::new(),
+        };
+        let wanted = best.then_some(&ranks as &Ranks<'_>);
+        let problem = reading::read(cluster.devices(), node, &self.claims, None, wanted)?;
         let steps = 1 + (problem.devices.len() * problem.profiles.len()) as u64;
         work.spend(steps);
         self.steps_before = self.steps_before.saturating_add(steps);
         self.begun = Some((versions, Box::new(Dive::new(problem, self.options.first_fit))));
         Ok(())
+    }
+}
+
+impl Preference {
+    /// Returns one rank a device: what an earlier order says counts first.
+    fn ranks(&self, cluster: &Cluster, node: NodeIdx, devices: &[NodeDevice<'_>]) -> Vec<u32> {
+        let all = self.orders.iter().map(|order| order.ranks(&self.pod, cluster, node, devices));
+        let all: Vec<Vec<i64>> = all.collect();
+        let of = |at: usize| -> Vec<i64> {
+            all.iter().map(|ranks| ranks.get(at).copied().unwrap_or(0)).collect()
+        };
+        let mut different: Vec<Vec<i64>> = (0..devices.len()).map(of).collect();
+        different.sort();
+        different.dedup();
+        if different.len() < 2 {
+            return Vec::new();
+        }
+        (0..devices.len())
+            .map(|at| different.partition_point(|rank| *rank < of(at)) as u32)
+            .collect()
     }
 }
 

@@ -7,7 +7,7 @@ use berth_core::snapshot::{Cluster, NodeIdx, Overlay};
 use berth_core::types::claim::{Allocation, DeviceDemand, ResourceClaim};
 use berth_core::types::{Node, Pod, Text};
 
-use super::allocate::{Found, Refused, Search, Solutions, allocation, versions};
+use super::allocate::{Found, Preference, Refused, Search, Solutions, allocation, versions};
 use super::extended::{Extended, special_claim};
 use super::filter::{FoundAt, TIMED_OUT, concerns};
 use super::lookup::claims_of_pod;
@@ -79,12 +79,18 @@ impl DynamicResources {
         let cluster = overlay.cluster();
         let version = overlay.version_before(&pod.uid);
         let version = version.unwrap_or_else(|| cluster.nodes().slot(node).version);
-        if let Some(FoundAt { found, versions: at }) = state.found(NAME, node)
+        let orders = state.device_orders();
+        if orders.is_empty()
+            && let Some(FoundAt { found, versions: at }) = state.found(NAME, node)
             && *at == versions(cluster, version)
         {
             return Ok(found.clone());
         }
         let mut search = Search::new(node, wanted.demands(), self.search);
+        if !orders.is_empty() {
+            let preference = Preference { pod: pod.clone(), orders: orders.to_vec() };
+            search = search.preferring(preference);
+        }
         match search.run(cluster, &mut Work::unlimited()) {
             Some(found) => found.map_err(reason),
             None => Err(Reason::of(TIMED_OUT)),

@@ -78,6 +78,27 @@ fn arguments_for_groups_are_completed() {
     assert_eq!(given, want);
 }
 
+#[test]
+fn arguments_for_packing_are_completed_with_what_holds_without_them() {
+    let file = "profiles: [{plugins: {multiPoint: {enabled: [{name: GpuPacking, weight: 1}]}}, \
+                pluginConfig: [{name: GpuPacking, args: {drivers: [d.example.com]}}]}]";
+    let written = written(file);
+    let packing = args(&written, "GpuPacking");
+    let want = json!({
+        "apiVersion": "berth.dev/v1alpha1", "kind": "GpuPackingArgs",
+        "resources": ["nvidia.com/gpu"], "drivers": ["d.example.com"],
+        "deviceClasses": ["gpu.nvidia.com", "mig.nvidia.com"], "expectedPodsCountAs": 500,
+        "halfLifePods": 5000, "solveEveryPods": 100, "roomForNamedModels": false,
+    });
+    assert_eq!(*packing, want);
+    let rules = |text: &str| {
+        let loaded = load(text, false).unwrap();
+        crate::assemble::assemble(&loaded, 0).unwrap().0[0].packing.clone().unwrap()
+    };
+    let given = rules(&format!("{HEAD}{file}"));
+    assert_eq!(rules(&written.to_string()), given, "written out they mean the same");
+}
+
 /// kube-scheduler writes no GangScheduling unless its gate is on.
 #[test]
 fn a_file_that_kube_scheduler_wrote_enables_what_it_enables_and_groups() {

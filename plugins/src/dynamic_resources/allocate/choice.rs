@@ -1,6 +1,7 @@
 //! Which of the devices that would do is tried first.
 //!
-//! A device comes before another if, in this order,
+//! A device comes before another if a plugin says so that orders devices (packing), and then, in this
+//! order,
 //!
 //! 1. fewer of the other partitions that are still possible become impossible, the largest counted
 //!    first: a small MIG partition goes to a GPU that is already broken, and there to the place
@@ -49,7 +50,12 @@ pub(super) struct Choice {
     several: Vec<bool>,
     /// Some devices have binding conditions or are shared.
     uneven: bool,
+    /// What plugins say of each device; empty: it makes no difference.
+    preferred: Vec<u32>,
 }
+
+/// Returns ranks of devices, the least first; none where it makes no difference.
+pub(super) type Ranks<'r> = dyn Fn(&[NodeDevice<'_>]) -> Vec<u32> + 'r;
 
 #[derive(Debug)]
 struct Part {
@@ -59,7 +65,7 @@ struct Part {
 }
 
 /// How much a device is better than others; least comes first.
-type Rank = (u128, u64, bool, i128);
+type Rank = (u32, u128, u64, bool, i128);
 
 impl Choice {
     pub(super) fn read<'a>(
@@ -88,6 +94,10 @@ impl Choice {
             choice.near = vec![column(PCIE_ROOT), column(NUMA_NODE), parent];
         }
         choice
+    }
+
+    pub(super) fn prefer(&mut self, ranks: Vec<u32>) {
+        self.preferred = ranks;
     }
 
     fn read_parts<'a>(
@@ -131,7 +141,8 @@ impl Choice {
     ) {
         let claim = problem.asks[ask as usize].claim as usize;
         let several = self.several.get(claim) == Some(&true);
-        if places.len() < 2 || (self.parts.is_empty() && !several && !self.uneven) {
+        let alike = self.parts.is_empty() && !self.uneven && self.preferred.is_empty();
+        if places.len() < 2 || alike && !several {
             return;
         }
         let admin = problem.profile(ask).admin;
@@ -145,7 +156,8 @@ impl Choice {
             let room = problem
                 .room_of(device)
                 .fold(0, |sum: i128, at| sum + state.rooms[at].min(1 << 100));
-            (broken, near, problem.devices[device as usize].binding, room)
+            let preferred = self.preferred.get(device as usize).copied().unwrap_or(0);
+            (preferred, broken, near, problem.devices[device as usize].binding, room)
         };
         places.sort_by_cached_key(rank);
     }

@@ -14,15 +14,15 @@ use berth_core::types::device::{DeviceModel, Placement};
 use berth_core::types::{Node, Text};
 
 use super::super::lookup::selectors_of;
-use super::choice::Choice;
+use super::choice::{Choice, Ranks};
 use super::counters::Reader;
 use super::limits::{self, DEVICES_A_CLAIM};
 use super::problem::{Ask, Need, Problem, Profile, Rule};
 use super::state::State;
 use super::values::Column;
 
-/// Reads what `claims` could have on `node`. With `best` also what makes one solution better than
-/// another; with `others` also what makes a difference to what these could have there or, by what
+/// Reads what `claims` could have on `node`. With `ranks` also what makes one solution better than
+/// another, where those come first; with `others` also what makes a difference to what these could have there or, by what
 /// the claims have, elsewhere.
 ///
 /// # Errors
@@ -32,7 +32,7 @@ pub(super) fn read<'a>(
     node: &Node,
     claims: &'a [Arc<DeviceDemand>],
     others: Option<&'a [Arc<DeviceDemand>]>,
-    best: bool,
+    ranks: Option<&Ranks<'_>>,
 ) -> Result<Problem, Text> {
     limits::check(claims, devices)?;
     let mut pools = devices.pools_on(node);
@@ -55,9 +55,10 @@ pub(super) fn read<'a>(
     reading.count()?;
     reading.read_rules(claims);
     reading.read_columns(others.unwrap_or_default());
-    if best {
+    if let Some(ranks) = ranks {
         let Reading { problem, found, counters, .. } = &mut reading;
         problem.choice = Choice::read(problem, devices, &pools, found, counters);
+        problem.choice.prefer(ranks(found));
     }
     let Reading { mut problem, counters, .. } = reading;
     problem.counters = counters.done();

@@ -8,6 +8,7 @@ use berth_core::snapshot::{Cluster, NodeIdx};
 use berth_core::types::Text;
 use berth_core::types::claim::DeviceDemand;
 
+use super::choice::Ranks;
 use super::search::{Dive, End};
 use super::{Found, Options, Refused, outcome, reading};
 
@@ -38,7 +39,9 @@ impl<'a> Solutions<'a> {
     ) -> Result<Solutions<'a>, Text> {
         let devices = cluster.devices();
         let object = cluster.nodes().node(node).ok_or_else(|| Text::from("node is gone"))?;
-        let problem = reading::read(devices, object, claims, Some(others), !options.first_fit)?;
+        let ranks: Option<&Ranks<'_>> =
+            if options.first_fit { None } else { Some(&|_| Vec::new()) };
+        let problem = reading::read(devices, object, claims, Some(others), ranks)?;
         let known = outcome::picks(devices, &problem, claims, first);
         let mut dive = Dive::new(problem, options.first_fit);
         dive.tell_apart(&known.ok_or_else(|| Text::from("the node's devices have changed"))?);
