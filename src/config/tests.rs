@@ -148,7 +148,6 @@ fn the_gpu_example_weighs_gpus_ten_times() {
 
 #[test]
 fn the_example_for_gpu_clusters_packs_pods_and_devices_and_starts_groups_whole() {
-    let profile = &example("gpu.yaml").profiles[0];
     let (built, _) = crate::assemble::assemble(&example("gpu.yaml"), 0).expect("it is accepted");
     let rules = built[0].groups.as_ref().expect("GangScheduling is on");
     let all = crate::wire::dialect::ALL.iter().map(|def| Text::from(def.dialect.name));
