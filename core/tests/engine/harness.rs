@@ -162,7 +162,7 @@ impl World {
 
     /// Thinks and carries out every write, until there is none.
     pub(crate) fn run(&mut self) {
-        for _ in 0..1000 {
+        for _ in 0..50_000 {
             self.think();
             let Some(write) = self.writes.pop_front() else { return };
             self.carry_out(write);

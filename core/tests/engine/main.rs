@@ -4,6 +4,7 @@ mod build;
 mod claims;
 mod classes;
 mod conditions;
+mod crowds;
 mod device_plugins;
 mod device_properties;
 mod faults;
