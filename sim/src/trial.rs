@@ -207,11 +207,14 @@ impl<'a> Trial<'a> {
         true
     }
 
+    pub(crate) fn is_idle(&self) -> bool {
+        self.process.as_ref().is_none_or(|process| process.engine.under_way() == (0, 0))
+    }
+
     /// Runs until the engine has nothing under way, at most so long.
     pub(crate) fn run_until_idle(&mut self, most: Span) {
         let end = self.now + most;
-        let busy = |process: &Process| process.engine.under_way() != (0, 0);
-        while self.auditor.violation().is_none() && self.process.as_ref().is_some_and(busy) {
+        while self.auditor.violation().is_none() && !self.is_idle() {
             match self.next() {
                 Some(at) if at <= end => self.instant(at),
                 Some(_) | None => return,

@@ -10,7 +10,7 @@ mod support;
 use support::{Batch, verdict};
 
 #[test]
-fn two_thousand_seeds_break_no_invariant_and_every_fault_takes_effect() {
+fn five_thousand_seeds_break_no_invariant_and_every_fault_takes_effect() {
     let batch = Batch::default();
     let sum = batch.run();
     if let Some(report) = sum.failed.first() {

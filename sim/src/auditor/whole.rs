@@ -224,6 +224,7 @@ fn expected(book: &Book, roster: &Roster, key: &GroupKey, pod: &Pod) -> Told {
         None if refused(roster, key) => Told::Held,
         None if roster.missing(key, &open).is_some() => Told::Held,
         None if leaf(pod).is_some_and(|key| roster.missing(&key, &open).is_some()) => Told::Held,
+        None if solve::unready(book, pod).is_some() => Told::Held,
         None => Told::Unfit,
     }
 }
