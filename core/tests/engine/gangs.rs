@@ -227,8 +227,8 @@ fn each_bind_carries_the_commit() {
     assert_eq!(note.to_string(), "uid-of-g/1/2");
 }
 
-#[test]
-fn a_group_that_can_not_be_completed_is_taken_back_after_its_time() {
+/// A group of three with room for all, of which the server refuses to bind c.
+fn third_refused() -> World {
     let mut w = World::new();
     w.node(node("n1", 4));
     group(&mut w, gang("g", 3));
@@ -236,6 +236,12 @@ fn a_group_that_can_not_be_completed_is_taken_back_after_its_time() {
         w.pod(member(name, 1));
     }
     w.refuse("c", None);
+    w
+}
+
+#[test]
+fn a_group_that_can_not_be_completed_is_taken_back_after_its_time() {
+    let mut w = third_refused();
     // It is tried again and again meanwhile.
     w.wait_secs(28);
     assert_eq!([w.bound("a"), w.bound("b")], ["n1", "n1"]);
@@ -248,13 +254,7 @@ fn a_group_that_can_not_be_completed_is_taken_back_after_its_time() {
 /// What the first member is told comes back as an event of its own, while the others are still told.
 #[test]
 fn members_that_are_taken_back_are_told_once() {
-    let mut w = World::new();
-    w.node(node("n1", 4));
-    group(&mut w, gang("g", 3));
-    for name in ["a", "b", "c"] {
-        w.pod(member(name, 1));
-    }
-    w.refuse("c", None);
+    let mut w = third_refused();
     w.wait_secs(28);
     w.now = w.now + Span::from_secs(4);
     let first = w.write(|op| matches!(op, Op::SetDisruption { pod, .. } if pod.name == "a"));
@@ -270,13 +270,7 @@ fn members_that_are_taken_back_are_told_once() {
 /// Whoever has been told to go completes no group, though the news of it is late.
 #[test]
 fn members_that_are_being_taken_back_count_no_more() {
-    let mut w = World::new();
-    w.node(node("n1", 4));
-    group(&mut w, gang("g", 3));
-    for name in ["a", "b", "c"] {
-        w.pod(member(name, 1));
-    }
-    w.refuse("c", None);
+    let mut w = third_refused();
     let deletes = |w: &World| w.writes.iter().any(|w| matches!(w.op, Op::DeletePod { .. }));
     while !deletes(&w) {
         w.now = w.now + Span::from_secs(1);
