@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use crate::installed::{USER, root, second};
 use crate::support::SOON;
 use crate::support::berth::{Berth, FAST};
-use crate::support::objects::{bound, create, gpu_node, gpu_pod, node_of};
+use crate::support::objects::{bound, create, gpu_node, gpu_pod, node_of, role};
 use followed::{Followed, tell, told};
 
 fn crd(dialect: &str) -> Value {
@@ -421,7 +421,7 @@ fn groups_that_may_not_be_listed_hold_nobody_else() {
             volume_binding: true,
             lease: None,
         });
-        for object in role(name, SCHEDULER, &needs) {
+        for object in role_of(name, SCHEDULER, &needs) {
             create(&api, &object);
         }
     };
@@ -441,29 +441,16 @@ fn groups_that_may_not_be_listed_hold_nobody_else() {
     assert_eq!(berth.terminate(), Some(0));
 }
 
-/// One rule a need, bound to a user.
-fn role(name: &str, user: &str, needs: &[Need]) -> [Value; 2] {
-    let rule = |need: &Need| {
-        let mut rule = json!({
-            "apiGroups": [need.group], "resources": [need.resource], "verbs": [need.verb],
-        });
-        if let Some(name) = &need.name {
-            rule["resourceNames"] = json!([name]);
-        }
-        rule
-    };
-    let (group, metadata) = ("rbac.authorization.k8s.io", json!({"name": name}));
-    let rules: Vec<Value> = needs.iter().map(rule).collect();
-    let role = json!({
-        "apiVersion": format!("{group}/v1"), "kind": "ClusterRole", "metadata": metadata,
-        "rules": rules,
-    });
+/// A role for these needs, and its binding to a user.
+fn role_of(name: &str, user: &str, needs: &[Need]) -> [Value; 2] {
+    let group = "rbac.authorization.k8s.io";
     let binding = json!({
-        "apiVersion": format!("{group}/v1"), "kind": "ClusterRoleBinding", "metadata": metadata,
+        "apiVersion": format!("{group}/v1"), "kind": "ClusterRoleBinding",
+        "metadata": {"name": name},
         "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": name},
         "subjects": [{"apiGroup": group, "kind": "User", "name": user}],
     });
-    [role, binding]
+    [role(name, needs), binding]
 }
 
 /// The folder of CRDs is one object a dialect that needs one.

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::support::SOON;
 use crate::support::berth::Berth;
-use crate::support::objects::create;
+use crate::support::objects::{create, role};
 
 const USER: &str = "scheduler";
 const CONFIG: &str = "
@@ -30,25 +30,6 @@ fn needs() -> Vec<Need> {
     })
 }
 
-/// One rule a need.
-fn role(needs: &[Need]) -> Value {
-    let rule = |need: &Need| {
-        let mut rule = json!({
-            "apiGroups": [need.group], "resources": [need.resource], "verbs": [need.verb],
-        });
-        if let Some(name) = &need.name {
-            rule["resourceNames"] = json!([name]);
-        }
-        rule
-    };
-    json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1",
-        "kind": "ClusterRole",
-        "metadata": {"name": "berth"},
-        "rules": needs.iter().map(rule).collect::<Vec<Value>>(),
-    })
-}
-
 fn binding() -> Value {
     json!({
         "apiVersion": "rbac.authorization.k8s.io/v1",
@@ -65,10 +46,10 @@ fn said(stand: &Stand, api: &ApiClient, needs: &[Need]) -> Vec<String> {
     let path = "/apis/rbac.authorization.k8s.io/v1/clusterroles/berth";
     match api.find(path).expect("an answer") {
         None => {
-            create(api, &role(needs));
+            create(api, &role("berth", needs));
             create(api, &binding());
         }
-        Some(_) => drop(api.put(path, &role(needs)).expect("the role is changed")),
+        Some(_) => drop(api.put(path, &role("berth", needs)).expect("the role is changed")),
     }
     let kubeconfig = stand.kubeconfig_path(USER).expect("a kubeconfig");
     let berth = Berth::start_with(stand.folder(), &kubeconfig, CONFIG, &[]);

@@ -1,8 +1,9 @@
 //! Small nodes and pods, and questions about them.
 
+use berth::live::preflight::needs::Need;
 pub(crate) use berth_faults::objects::{gpu_node, gpu_pod, scheduled_condition};
 use berth_stand::{ApiClient, wait_for};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::SOON;
 
@@ -61,4 +62,23 @@ pub(crate) fn gpus_by_node(api: &ApiClient) -> Vec<(String, u64)> {
 pub(crate) fn n_bound(api: &ApiClient) -> usize {
     let pods = api.list("/api/v1/pods").unwrap_or_default();
     pods.iter().filter(|pod| pod["spec"]["nodeName"].is_string()).count()
+}
+
+/// A ClusterRole of one rule a need.
+pub(crate) fn role(name: &str, needs: &[Need]) -> Value {
+    let rule = |need: &Need| {
+        let mut rule = json!({
+            "apiGroups": [need.group], "resources": [need.resource], "verbs": [need.verb],
+        });
+        if let Some(name) = &need.name {
+            rule["resourceNames"] = json!([name]);
+        }
+        rule
+    };
+    json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": name},
+        "rules": needs.iter().map(rule).collect::<Vec<Value>>(),
+    })
 }
