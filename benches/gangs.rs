@@ -2,7 +2,8 @@
 //!
 //! Each sample schedules all gangs and takes them off again; only scheduling is timed. Members have a
 //! controller, as a Job's do, and ask for one GPU, those of the largest gangs for CPU only. Shape of the names:
-//! `gangs/<gangs>x<members>/<nodes>`; `unequal` has one member in four that asks for eight GPUs.
+//! `gangs/<gangs>x<members>/<nodes>`; `unequal` has one member in four that asks for eight GPUs. Of loads
+//! with racks each gang must be in one, and every rack is rated for each.
 
 mod support;
 
@@ -11,11 +12,11 @@ use std::time::{Duration, Instant};
 
 use berth_core::engine::{Engine, Input};
 use berth_core::snapshot::{ClusterEvent, GroupEvent};
-use berth_core::types::group::{GroupHint, GroupKey, GroupKind, NATIVE};
+use berth_core::types::group::{GroupHint, GroupKey, GroupKind, NATIVE, TopologyConstraint};
 use berth_core::types::{Owner, Pod, PodGroup, PodSpec, PodUid, Text, Timestamp};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 
-use support::{answer_all, spec, with_nodes};
+use support::{answer_all, gpu_node, spec, with_nodes};
 
 const NOW: Timestamp = Timestamp(1_000);
 
@@ -25,22 +26,73 @@ struct Load {
     gangs: usize,
     members: usize,
     unequal: bool,
+    /// GPUs that a member asks for.
+    gpus: i64,
+    /// Nodes in a rack; none: the gangs may be anywhere.
+    rack: Option<usize>,
 }
 
-const LOADS: [Load; 5] = [
-    Load { name: "500x8", nodes: 1_000, gangs: 500, members: 8, unequal: false },
-    Load { name: "500x8-unequal", nodes: 5_000, gangs: 500, members: 8, unequal: true },
-    Load { name: "1000x3", nodes: 5_000, gangs: 1_000, members: 3, unequal: false },
-    Load { name: "10x5000", nodes: 5_000, gangs: 10, members: 5_000, unequal: false },
-    Load { name: "1x512", nodes: 1_000, gangs: 1, members: 512, unequal: false },
+const PLAIN: Load = Load {
+    name: "500x8",
+    nodes: 1_000,
+    gangs: 500,
+    members: 8,
+    unequal: false,
+    gpus: 1,
+    rack: None,
+};
+
+const LOADS: [Load; 9] = [
+    PLAIN,
+    Load { name: "500x8-unequal", nodes: 5_000, unequal: true, ..PLAIN },
+    Load { name: "1000x3", nodes: 5_000, gangs: 1_000, members: 3, ..PLAIN },
+    Load { name: "10x5000", nodes: 5_000, gangs: 10, members: 5_000, gpus: 0, ..PLAIN },
+    Load { name: "1x512", gangs: 1, members: 512, ..PLAIN },
+    Load { name: "racks-750x4", nodes: 5_000, gangs: 750, members: 4, rack: Some(100), ..PLAIN },
+    Load { name: "racks-1500x4", nodes: 5_000, gangs: 1_500, members: 4, rack: Some(100), ..PLAIN },
+    Load { name: "racks-2250x4", nodes: 5_000, gangs: 2_250, members: 4, rack: Some(100), ..PLAIN },
+    // A rack of 18 trays takes one gang of 18.
+    Load {
+        name: "nvl72-100x18",
+        nodes: 45_000,
+        gangs: 100,
+        members: 18,
+        gpus: 8,
+        rack: Some(18),
+        ..PLAIN
+    },
 ];
+
+const RACK: &str = "example.com/bench-rack";
 
 impl Load {
     fn group(&self, gang: usize) -> PodGroup {
         let name = Text::from(format!("gang-{gang}"));
         let (namespace, uid) = ("default".into(), format!("uid-of-{name}"));
         let key = GroupKey { dialect: NATIVE, kind: GroupKind::Pods, namespace, name };
-        PodGroup::gang(key, uid, self.members as u32)
+        let together = self.rack.map(|_| TopologyConstraint::required(RACK.into()));
+        let topology = together.into_iter().collect();
+        PodGroup { topology, ..PodGroup::gang(key, uid, self.members as u32) }
+    }
+
+    /// An engine that knows the nodes, each in its rack, and the groups.
+    fn engine(&self) -> Engine {
+        let mut engine = with_nodes(0);
+        for at in 0..self.nodes {
+            let mut node = gpu_node(at);
+            if let Some(rack) = self.rack {
+                let label = (RACK.into(), format!("rack-{}", at / rack).into());
+                node.labels = node.labels.iter().cloned().chain([label]).collect();
+                // A taint would make a rack that no gang of its size fits into.
+                node.taints.clear();
+            }
+            engine.handle(Input::Cluster(ClusterEvent::NodeApplied(node)), NOW);
+        }
+        for gang in 0..self.gangs {
+            let event = GroupEvent::Applied(Box::new(self.group(gang)));
+            engine.handle(Input::Cluster(ClusterEvent::Groups(event)), NOW);
+        }
+        engine
     }
 
     fn member(&self, specs: &[Arc<PodSpec>; 2], round: usize, gang: usize, at: usize) -> Pod {
@@ -64,8 +116,7 @@ impl Load {
     }
 
     fn schedule(&self, engine: &mut Engine, round: usize) -> usize {
-        let gpus = i64::from(self.members < 1_000);
-        let small = spec(2_000, 4 << 30, gpus);
+        let small = spec(2_000, 4 << 30, self.gpus);
         let specs = [Arc::new(small), Arc::new(spec(64_000, 256 << 30, 8))];
         for gang in 0..self.gangs {
             for at in 0..self.members {
@@ -92,11 +143,7 @@ fn bench(criterion: &mut Criterion) {
     for load in &LOADS {
         let pods = load.gangs * load.members;
         group.throughput(Throughput::Elements(pods as u64));
-        let mut engine = with_nodes(load.nodes);
-        for gang in 0..load.gangs {
-            let event = GroupEvent::Applied(Box::new(load.group(gang)));
-            engine.handle(Input::Cluster(ClusterEvent::Groups(event)), NOW);
-        }
+        let mut engine = load.engine();
         let mut round = 0;
         group.bench_function(BenchmarkId::new(load.name, load.nodes), |bencher| {
             bencher.iter_custom(|iterations| {

@@ -88,11 +88,10 @@ fn joined(errors: &[ArgError]) -> String {
 }
 
 impl Configuration {
-    /// Returns what an empty configuration file means; `generic_workload` is the gate that adds
-    /// the plugins of pod groups.
-    pub fn defaults(generic_workload: bool) -> Configuration {
+    /// Returns what an empty configuration file means.
+    pub fn defaults() -> Configuration {
         Configuration {
-            profiles: vec![ProfileSpec::default_named("default-scheduler", generic_workload)],
+            profiles: vec![ProfileSpec::default_named("default-scheduler")],
             ..decode::defaults()
         }
     }
@@ -103,8 +102,8 @@ impl Configuration {
 ///
 /// # Errors
 /// [`LoadError`], with every problem in the order of the file.
-pub fn load(text: &str, generic_workload: bool) -> Result<Configuration, LoadError> {
-    let reading = decode::read(text, generic_workload).map_err(LoadError::Unreadable)?;
+pub fn load(text: &str) -> Result<Configuration, LoadError> {
+    let reading = decode::read(text).map_err(LoadError::Unreadable)?;
     if reading.errors.is_empty() {
         Ok(reading.configuration)
     } else {

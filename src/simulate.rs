@@ -137,7 +137,7 @@ pub fn simulate(
         return Err(InputErrors::from(errors).into());
     }
     let mut objects = objects::gather(documents, gates)?;
-    let configuration = configuration(&mut objects, config, gates)?;
+    let configuration = configuration(&mut objects, config)?;
     let (profiles, setup) = match assemble(&configuration, seed) {
         Ok(assembled) => assembled,
         Err(refused) => return Err(refusal(&objects, config, &refused)),
@@ -167,21 +167,17 @@ impl Simulated {
 fn configuration(
     objects: &mut Objects,
     config: Option<&File>,
-    gates: &Gates,
 ) -> Result<Configuration, SimulateError> {
-    let generic_workload = gates.enabled("GenericWorkload");
     let loaded = match (config, &objects.configuration) {
         (Some(file), own) => {
             if let Some(own) = own {
                 objects.notes.push(format!("{}: not used, --config is", own.place));
             }
-            config::load(&file.text, generic_workload)
+            config::load(&file.text)
         }
-        (None, Some(document)) if document.place.path.is_empty() => {
-            config::load(&document.text, generic_workload)
-        }
-        (None, Some(document)) => config::load(&document.value.to_string(), generic_workload),
-        (None, None) => return Ok(Configuration::defaults(generic_workload)),
+        (None, Some(document)) if document.place.path.is_empty() => config::load(&document.text),
+        (None, Some(document)) => config::load(&document.value.to_string()),
+        (None, None) => return Ok(Configuration::defaults()),
     };
     loaded.map_err(|error| match error {
         LoadError::Invalid(errors) => refusal(objects, config, &errors),

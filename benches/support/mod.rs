@@ -24,7 +24,7 @@ pub(crate) fn engine() -> Engine {
 
 /// Makes an engine of the setup that fits its profiles.
 fn engine_with(setup: impl FnOnce(&[Profile]) -> Setup) -> Engine {
-    let spec = ProfileSpec::default_named(SCHEDULER, false);
+    let spec = ProfileSpec::default_named(SCHEDULER);
     let profile = Profile::build(&spec, berth_plugins::registry()).expect("the default profile");
     let profiles = vec![profile];
     let setup = setup(&profiles);

@@ -1,12 +1,13 @@
 //! What a plugin is: extension points, the answers that are legal at each, profiles.
 //!
-//! Reading order: [`verdict`], [`cycle`], [`work`], [`points`], [`groups`], [`hints`], [`plan`], [`args`],
-//! [`profile_spec`], [`profile`].
+//! Reading order: [`verdict`], [`cycle`], [`work`], [`points`], [`placement`], [`groups`], [`hints`],
+//! [`plan`], [`args`], [`profile_spec`], [`profile`].
 
 pub mod args;
 pub mod cycle;
 pub mod groups;
 pub mod hints;
+pub mod placement;
 pub mod plan;
 pub mod points;
 pub mod profile;
@@ -19,12 +20,12 @@ pub use args::{ArgError, Args, parse_duration_ms};
 pub use cycle::{Cycle, CycleState, DeviceOrder};
 pub use groups::{GroupRules, Preflight};
 pub use hints::{Hint, HintContext, Interest};
+pub use placement::{Placement, PlacementAsk, PlacementGenerate, PlacementScore, Proposal, Room};
 pub use plan::{ClaimWrite, Op, ReadBack, StageDraft, WriteDraft};
 pub use points::{
-    Bind, ClassPart, Classify, Explain, Filter, NodeSet, Normalize, Permit, PlacementFeasible,
-    PlacementGenerate, PlacementScore, PluginDef, PodGroupPostFilter, Points, PostBind, PostFilter,
-    PreBind, PreEnqueue, PreFilter, PreScore, QueueOrdering, QueueSort, Ranked, Reads, Reserve,
-    Score,
+    Bind, ClassPart, Classify, Explain, Filter, Normalize, Permit, PlacementFeasible, PluginDef,
+    PodGroupPostFilter, Points, PostBind, PostFilter, PreBind, PreEnqueue, PreFilter, PreScore,
+    QueueOrdering, QueueSort, Ranked, Reads, Reserve, Score,
 };
 pub use profile::{Profile, ProfileError, Registry};
 pub use profile_spec::{Point, ProfileSpec};
@@ -32,3 +33,5 @@ pub use verdict::{
     Gate, PermitAnswer, PostFilterAnswer, PreFilterAnswer, PreScoreAnswer, Reason, Verdict,
 };
 pub use work::Work;
+
+pub use crate::snapshot::NodeSet;

@@ -9,6 +9,7 @@ pub mod changes;
 pub mod cluster;
 pub mod counts;
 pub mod devices;
+pub mod domains;
 pub mod event;
 mod folding;
 mod gone;
@@ -16,6 +17,7 @@ pub mod groups;
 pub mod holds;
 pub mod images;
 mod labels;
+mod node_set;
 pub mod nodes;
 pub mod overlay;
 pub mod packing;
@@ -29,12 +31,14 @@ pub use cluster::{Cluster, IndexRef};
 pub use counts::{CountColumn, CountQuery};
 pub use devices::Devices;
 pub use devices::selections::{DeviceSelector, SelectorCompiler};
+pub use domains::Domains;
 pub use event::{
     Change, ClusterEvent, DeviceChange, DeviceEvent, GroupChange, GroupEvent, NodeAspects,
     PodAspects, StorageKind,
 };
 pub use groups::{GroupView, Groups, Lack, Membership};
 pub use holds::{Hold, Holds};
+pub use node_set::NodeSet;
 pub use nodes::{NodeIdx, NodeSlot, ResourceId};
 pub use overlay::{Mark, Overlay};
 pub use packing::{Packing, PackingRules};

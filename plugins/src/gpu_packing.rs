@@ -5,6 +5,8 @@
 //! that follow from both ([`packing`](berth_core::snapshot::packing)). Here are the arguments
 //! ([`args`]), how the order of choice becomes a score, and which devices go first.
 //!
+//! Of the domains in which a group may be placed, it likes the one with fewest idle GPUs.
+//!
 //! The best node gets 100, every other one less, by how much more is lost there. So where this plugin
 //! decides, its order is kept to the letter; where others weigh more, it decides among what they
 //! leave equal.
@@ -14,8 +16,8 @@ mod args;
 use std::sync::Arc;
 
 use berth_core::framework::{
-    Args, ClassPart, Classify, Cycle, CycleState, DeviceOrder, Normalize, PluginDef, Points,
-    PreFilter, PreFilterAnswer, Reads, Score,
+    Args, ClassPart, Classify, Cycle, CycleState, DeviceOrder, Normalize, PlacementScore, PluginDef,
+    Points, PreFilter, PreFilterAnswer, Proposal, Reads, Score,
 };
 use berth_core::snapshot::devices::gather::NodeDevice;
 use berth_core::snapshot::packing::demand::Demand;
@@ -42,6 +44,7 @@ fn build(args: &Args, points: &mut Points) {
     let plugin = Arc::new(GpuPacking);
     points.classify(plugin.clone());
     points.pre_filter(plugin.clone());
+    points.placement_score(plugin.clone());
     points.score(plugin);
 }
 
@@ -114,6 +117,25 @@ impl Score for GpuPacking {
 
     fn reads(&self, _: Cycle<'_>) -> Reads {
         Reads { indexes: vec![IndexRef::Packing] }
+    }
+}
+
+impl PlacementScore for GpuPacking {
+    /// Shape: thousandths of GPUs that are idle in the placement, negative. What the group takes is the
+    /// same everywhere, so where least is idle now, least is left over for nobody.
+    fn score(&self, proposal: Proposal<'_>, cluster: &Cluster) -> i64 {
+        let Some(packing) = cluster.packing() else { return 0 };
+        let nodes = proposal.placement.nodes.iter();
+        -nodes.filter_map(|node| packing.state(node)).map(|it| it.idle_milli()).sum::<i64>()
+    }
+
+    fn normalize(&self, scores: &mut [i64]) {
+        let best = scores.iter().copied().max().unwrap_or(0);
+        let worst = scores.iter().copied().min().unwrap_or(0);
+        let span = (best - worst).max(1);
+        for score in scores {
+            *score = (*score - worst) * SCORE_MAX / span;
+        }
     }
 }
 

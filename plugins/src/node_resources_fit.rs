@@ -1,12 +1,13 @@
 //! NodeResourcesFit: turns away nodes with too little of what the pod requests, and rates the rest
 //! by how full they would be.
 //!
-//! Source: upstream's noderesources/fit.go (1.37). Placements of groups are not rated.
+//! Source: upstream's noderesources/fit.go (1.37).
 
 mod args;
 mod explain;
 mod hints;
 mod needs;
+mod placements;
 mod strategy;
 
 use std::sync::Arc;
@@ -40,6 +41,8 @@ pub(crate) const PLUGIN: PluginDef = PluginDef {
         points.score(plugin.clone());
         points.interest(plugin.clone());
         points.classify(plugin.clone());
+        points.room(plugin.clone());
+        points.placement_score(plugin.clone());
         points.explain(plugin);
     },
 };

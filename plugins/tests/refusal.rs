@@ -15,8 +15,8 @@ fn errors(point: Option<Point>, name: &str) -> Vec<String> {
     };
     set.enabled = vec![Enabled { written_at: Some(0), ..Enabled::new(name, 0) }];
     let spec = ProfileSpec {
-        plugins: user.merged_into(&PluginSets::defaults(false)),
-        ..ProfileSpec::default_named("s", false)
+        plugins: user.merged_into(&PluginSets::defaults()),
+        ..ProfileSpec::default_named("s")
     };
     match Profile::build(&spec, berth_plugins::registry()) {
         Ok(_) => Vec::new(),
@@ -34,23 +34,16 @@ fn a_plugin_that_is_not_built_is_refused_by_name_wherever_it_is_enabled() {
             assert!(errors.iter().any(|e| e.contains(&said)), "{name} {point:?}: {errors:?}");
         }
     }
-    let unbuilt = [
-        "InterPodAffinity",
-        "DefaultPreemption",
-        "TopologyPlacementGenerator",
-        "PodGroupPodsCount",
-    ];
+    let unbuilt = ["InterPodAffinity", "DefaultPreemption"];
     assert_eq!(names, unbuilt);
 }
 
 #[test]
 fn the_default_profile_is_not_refused_for_what_it_has_not_named() {
-    for generic_workload in [false, true] {
-        let spec = ProfileSpec::default_named("s", generic_workload);
-        let built = Profile::build(&spec, berth_plugins::registry());
-        let errors = built.err().map(|e| e.to_string()).unwrap_or_default();
-        assert!(!errors.contains("not supported yet"), "{errors}");
-    }
+    let spec = ProfileSpec::default_named("s");
+    let built = Profile::build(&spec, berth_plugins::registry());
+    let errors = built.err().map(|e| e.to_string()).unwrap_or_default();
+    assert!(!errors.contains("not supported yet"), "{errors}");
 }
 
 #[test]

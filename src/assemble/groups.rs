@@ -110,7 +110,7 @@ mod tests {
              profiles: [{}]",
             profiles.join(", ")
         );
-        let errors = crate::assemble::refusals(&load(&text, false).expect("valid by itself"));
+        let errors = crate::assemble::refusals(&load(&text).expect("valid by itself"));
         let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
         assert_eq!(errors, want);
     }

@@ -37,7 +37,7 @@ pub fn check(
     text: &str,
     build: &dyn Fn(&Configuration) -> Vec<ArgError>,
 ) -> CheckReport {
-    let reading = match decode::read(text, false) {
+    let reading = match decode::read(text) {
         Ok(reading) => reading,
         Err(error) => {
             return CheckReport::unreadable(path_label, &format!("not readable as YAML: {error}"));

@@ -189,6 +189,7 @@ fn default_args(plugin: &str) -> Value {
         "NodeResourcesBalancedAllocation" => json!({"resources": cpu_and_memory()}),
         "NodeResourcesFit" => json!({"scoringStrategy": {"type": "LeastAllocated"}}),
         "PodTopologySpread" => json!({"defaultingType": "System"}),
+        "TopologyPlacementGenerator" => json!({"levels": []}),
         "VolumeBinding" => json!({
             "bindTimeoutSeconds": 600,
             "shape": [{"utilization": 0, "score": 10}, {"utilization": 100, "score": 0}],

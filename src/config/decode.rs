@@ -37,18 +37,18 @@ pub(super) fn defaults() -> Configuration {
 ///
 /// # Errors
 /// The parser's message if the text is neither YAML nor JSON.
-pub(super) fn read(text: &str, generic_workload: bool) -> Result<Reading, String> {
+pub(super) fn read(text: &str) -> Result<Reading, String> {
     let (root, strays) = pick(document::parse(text)?);
     let mut errors = Vec::new();
     root.repeated_keys("", &mut errors);
     let value = root.to_value();
     let args = Args::new("", &value);
     let configuration = if is_ours(&args) {
-        let configuration = decode(&args, generic_workload);
+        let configuration = decode(&args);
         args.finish();
         configuration
     } else {
-        Configuration::defaults(generic_workload)
+        Configuration::defaults()
     };
     // Paths below the root begin with its empty name and a dot.
     errors.extend(args.take_errors().into_iter().map(|e| ArgError {
@@ -99,7 +99,7 @@ fn is_ours(args: &Args) -> bool {
     true
 }
 
-fn decode(args: &Args, generic_workload: bool) -> Configuration {
+fn decode(args: &Args) -> Configuration {
     let default = defaults();
     let enable_profiling = args.bool("enableProfiling", default.enable_profiling);
     let (pod_initial_backoff, pod_max_backoff) = backoffs(args);
@@ -113,7 +113,7 @@ fn decode(args: &Args, generic_workload: bool) -> Configuration {
         percentage_of_nodes_to_score: percentage(args, "percentageOfNodesToScore").unwrap_or(0),
         pod_initial_backoff,
         pod_max_backoff,
-        profiles: profile::profiles(args, generic_workload),
+        profiles: profile::profiles(args),
         delay_cache_until_active: args.bool("delayCacheUntilActive", false),
     };
     extender::refuse_extenders(args);

@@ -16,7 +16,7 @@ const REMOVED: [&str; 4] = ["AzureDiskLimits", "CinderLimits", "EBSLimits", "GCE
 
 /// Plugins whose arguments have a kind of their own, `<name>Args`, with its version; upstream's
 /// come first.
-pub(super) const WITH_ARGS: [(&str, &str); 10] = [
+pub(super) const WITH_ARGS: [(&str, &str); 11] = [
     ("DefaultPreemption", API_VERSION),
     ("DynamicResources", API_VERSION),
     ("InterPodAffinity", API_VERSION),
@@ -27,6 +27,7 @@ pub(super) const WITH_ARGS: [(&str, &str); 10] = [
     ("VolumeBinding", API_VERSION),
     ("GangScheduling", OWN_API_VERSION),
     ("GpuPacking", OWN_API_VERSION),
+    ("TopologyPlacementGenerator", OWN_API_VERSION),
 ];
 
 /// Returns the version of a plugin's arguments, `None` where they have no kind.
@@ -35,15 +36,15 @@ pub(super) fn args_version(plugin: &str) -> Option<&'static str> {
 }
 
 /// Reads `profiles`; none means the default one.
-pub(super) fn profiles(root: &Args, generic_workload: bool) -> Vec<ProfileSpec> {
+pub(super) fn profiles(root: &Args) -> Vec<ProfileSpec> {
     let objects = root.objects("profiles");
     if objects.is_empty() {
-        return vec![ProfileSpec::default_named("default-scheduler", generic_workload)];
+        return vec![ProfileSpec::default_named("default-scheduler")];
     }
     let only = objects.len() == 1;
     let mut profiles: Vec<ProfileSpec> = Vec::new();
     for (at, args) in objects.iter().enumerate() {
-        let profile = read_profile(args, format!("profiles[{at}]"), only, generic_workload);
+        let profile = read_profile(args, format!("profiles[{at}]"), only);
         if let Some(twin) = profiles.iter().find(|p| p.scheduler_name == profile.scheduler_name) {
             let message = format!(
                 "Duplicate value: {:?}: {}.schedulerName has it too",
@@ -57,7 +58,7 @@ pub(super) fn profiles(root: &Args, generic_workload: bool) -> Vec<ProfileSpec> 
     profiles
 }
 
-fn read_profile(args: &Args, path: String, only: bool, generic_workload: bool) -> ProfileSpec {
+fn read_profile(args: &Args, path: String, only: bool) -> ProfileSpec {
     let scheduler_name = match args.text("schedulerName") {
         // A name is filled in only where nobody could mean another profile.
         None if only => "default-scheduler".into(),
@@ -69,7 +70,7 @@ fn read_profile(args: &Args, path: String, only: bool, generic_workload: bool) -
     let mut profile = ProfileSpec {
         scheduler_name,
         percentage_of_nodes_to_score: percentage(args, "percentageOfNodesToScore"),
-        plugins: merged(&read_plugins(args), &PluginSets::defaults(generic_workload)),
+        plugins: merged(&read_plugins(args), &PluginSets::defaults()),
         path,
         ..ProfileSpec::default()
     };

@@ -20,13 +20,13 @@ fn check_file(text: &str) -> (u8, Vec<String>) {
 }
 
 fn loaded(body: &str) -> Configuration {
-    load(&format!("{HEAD}{body}"), false).expect("valid")
+    load(&format!("{HEAD}{body}")).expect("valid")
 }
 
 fn example(name: &str) -> Configuration {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("config").join(name);
     let text = std::fs::read_to_string(&path).expect("the example is there");
-    load(&text, false).expect("the example is valid")
+    load(&text).expect("the example is valid")
 }
 
 fn enabled(profile: &ProfileSpec) -> String {
@@ -41,7 +41,7 @@ fn enabled(profile: &ProfileSpec) -> String {
 #[test]
 fn an_empty_configuration_is_completed_as_kube_scheduler_completes_it() {
     let c = loaded("");
-    assert_eq!(c, Configuration::defaults(false));
+    assert_eq!(c, Configuration::defaults());
     assert_eq!(c.parallelism, 16);
     let e = &c.leader_election;
     assert!(e.leader_elect);
@@ -63,13 +63,13 @@ fn an_empty_configuration_is_completed_as_kube_scheduler_completes_it() {
          NodePorts NodeResourcesFit:1 VolumeRestrictions NodeVolumeLimits VolumeBinding VolumeZone \
          PodTopologySpread:2 InterPodAffinity:2 DynamicResources:2 DefaultPreemption \
          NodeResourcesBalancedAllocation:1 ImageLocality:1 DefaultBinder NodeDeclaredFeatures \
-         GangScheduling"
+         GangScheduling TopologyPlacementGenerator PodGroupPodsCount:1"
     );
 }
 
 #[test]
 fn empty_and_zero_mean_the_default_where_upstream_says_so() {
-    let defaults = Configuration::defaults(false);
+    let defaults = Configuration::defaults();
     for body in [
         "profiles: []",
         "leaderElection: {leaseDuration: 0s, resourceLock: ''}",
@@ -106,7 +106,7 @@ fn durations_are_written_as_go_writes_them() {
 fn json_is_read_as_well() {
     let text =
         format!("{{\"apiVersion\": {API_VERSION:?}, \"kind\": {KIND:?}, \"parallelism\": 4}}");
-    assert_eq!(load(&text, false).expect("valid").parallelism, 4);
+    assert_eq!(load(&text).expect("valid").parallelism, 4);
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn the_drop_in_example_is_the_default() {
     let mut c = example("default.yaml");
     assert_eq!(c.client_connection.kubeconfig, "/etc/kubernetes/scheduler.conf");
     c.client_connection.kubeconfig.clear();
-    assert_eq!(c, Configuration::defaults(false));
+    assert_eq!(c, Configuration::defaults());
 }
 
 #[test]
@@ -168,7 +168,7 @@ fn the_example_of_two_profiles_packs_only_the_second() {
     let c = example("two-profiles.yaml");
     let names: Vec<&str> = c.profiles.iter().map(|p| &*p.scheduler_name).collect();
     assert_eq!(names, ["default-scheduler", "gpu-packing"]);
-    assert_eq!(c.profiles[0].plugins, Configuration::defaults(false).profiles[0].plugins);
+    assert_eq!(c.profiles[0].plugins, Configuration::defaults().profiles[0].plugins);
     assert!(!enabled(&c.profiles[1]).contains("PodTopologySpread"));
     assert_eq!(c.profiles[1].percentage_of_nodes_to_score, Some(100));
     assert_eq!(c.profiles[1].path, "profiles[1]");
@@ -212,7 +212,7 @@ fn a_check_ends_with_0_1_or_2_and_tells_what_the_plugins_refuse_too() {
 #[test]
 fn of_several_documents_ours_is_loaded_and_a_check_names_the_others() {
     let text = format!("---\nkind: ConfigMap\n---\n{HEAD}parallelism: 3\n---\n");
-    assert_eq!(load(&text, false).expect("valid").parallelism, 3);
+    assert_eq!(load(&text).expect("valid").parallelism, 3);
     let told =
         "document 1: another document of kind \"ConfigMap\"; a configuration file has just one";
     assert_eq!(check_file(&text), (1, vec![told.to_owned()]));

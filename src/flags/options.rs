@@ -50,7 +50,7 @@ impl Options {
         let mut notes = Vec::new();
         let gates = flags.gate.resolve(&mut notes)?;
         let logs = flags.logs.resolve(&gates, &mut notes)?;
-        let configuration = configuration(flags, file, &gates, &mut notes)?;
+        let configuration = configuration(flags, file, &mut notes)?;
         let serving = flags.serving.resolve(&mut notes)?;
         let options = Options {
             configuration,
@@ -114,18 +114,16 @@ impl Options {
 fn configuration(
     flags: &Flags,
     file: Option<&ConfigFile>,
-    gates: &Gates,
     notes: &mut Vec<String>,
 ) -> Result<Configuration, String> {
-    let generic_workload = gates.enabled("GenericWorkload");
     let Some(ConfigFile { label, text }) = file else {
-        let mut configuration = Configuration::defaults(generic_workload);
+        let mut configuration = Configuration::defaults();
         flags.deprecated.apply(&mut configuration, notes)?;
         flags.election.apply(&mut configuration.leader_election)?;
         return Ok(configuration);
     };
     notes.extend(flags.deprecated.ignored_with_file());
-    let loaded = config::load(text, generic_workload);
+    let loaded = config::load(text);
     let mut configuration = loaded.map_err(|error| format!("{label}: {error}"))?;
     flags.election.apply(&mut configuration.leader_election)?;
     Ok(configuration)

@@ -40,7 +40,7 @@ fn refused(args: &[&str], says: &str) {
 #[test]
 fn without_flags_everything_stands_at_upstreams_defaults() {
     let o = resolve(&[]);
-    assert_eq!(o.configuration, crate::config::Configuration::defaults(false));
+    assert_eq!(o.configuration, crate::config::Configuration::defaults());
     assert_eq!(o.serving, ServingOptions::default());
     assert_eq!(o.authorization.always_allow_paths, ["/healthz", "/readyz", "/livez"]);
     assert_eq!(o.authentication.request_header.username_headers, ["x-remote-user"]);

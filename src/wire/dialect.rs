@@ -6,12 +6,14 @@
 //!
 //! Adding one touches its file, a line of [`ALL`], and a file of cases in `tests/dialects`.
 //!
-//! Reading order: this file, [`object`] (what their objects have in common), then one dialect each.
+//! Reading order: this file, [`object`] (what their objects have in common), `topology` (what pods say of
+//! it in whichever dialect), then one dialect each.
 
 pub mod coscheduling;
 pub mod kueue;
 pub mod native;
 pub mod object;
+mod topology;
 pub mod volcano;
 
 use berth_core::types::group::{Dialect, GroupHint, GroupKind};
@@ -74,7 +76,7 @@ pub fn object_of(dialect: Dialect, makes: GroupKind) -> Option<GroupObject> {
 
 /// Tells whether some dialect reads this annotation of pods.
 pub(super) fn reads_annotation(key: &str) -> bool {
-    ALL.iter().any(|def| def.annotations.contains(&key))
+    topology::ANNOTATIONS.contains(&key) || ALL.iter().any(|def| def.annotations.contains(&key))
 }
 
 /// What a dialect may read of a pod: it changes only while the pod has no node, or never.
@@ -101,7 +103,19 @@ impl<'a> PodWords<'a> {
 
 /// Returns what a pod says in each dialect.
 pub(super) fn hints(words: &PodWords<'_>, reading: &mut Reading<'_>) -> Vec<GroupHint> {
-    ALL.iter().filter_map(|def| (def.hint)(words, reading)).collect()
+    let mut hints: Vec<GroupHint> =
+        ALL.iter().filter_map(|def| (def.hint)(words, reading)).collect();
+    if hints.is_empty() {
+        return hints;
+    }
+    let constraints = topology::constraints(words, reading);
+    for hint in &mut hints {
+        match &constraints {
+            Ok(constraints) => hint.topology.clone_from(constraints),
+            Err(problem) => hint.problem = hint.problem.take().or_else(|| Some(problem.clone())),
+        }
+    }
+    hints
 }
 
 /// Reads a number of members, as text.

@@ -56,7 +56,7 @@ impl Policy {
 
     /// Builds the profile. `prior`: what Berth is told of the mix.
     pub(crate) fn profile(self, prior: &[TracePod], options: &Options) -> Profile {
-        let mut spec = ProfileSpec::default_named(SCHEDULER, false);
+        let mut spec = ProfileSpec::default_named(SCHEDULER);
         // Nobody has a priority here: nothing is to be had by preemption.
         spec.plugins.at_mut(Point::PostFilter).disabled.push("*".into());
         let score = spec.plugins.at_mut(Point::Score);

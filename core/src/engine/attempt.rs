@@ -200,6 +200,7 @@ impl Engine {
             group: search.gang.is_some(),
             laid_out: 0,
             allowed: allowed.collect(),
+            within: Vec::new(),
             last_class: (0, false),
             unproven: false,
         };

@@ -7,11 +7,16 @@
 //! is told apart. Once the group has what it needs, the members above its minimum are placed as they
 //! fit ([`elastic`]).
 //!
+//! Where members must stay together, which part of the cluster they go to is a decision of its own,
+//! made before the first of them is placed ([`domains`]).
+//!
 //! The search keeps its decisions between polls and takes them up again on the next overlay; nothing
 //! is held for it meanwhile.
 
 mod conflicts;
+mod domains;
 mod elastic;
+mod frames;
 mod numbers;
 mod order;
 
@@ -19,12 +24,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::framework::NodeSet;
-use crate::snapshot::{Cluster, GroupView, NodeIdx, Overlay, Version};
+use crate::snapshot::{Cluster, GroupView, IndexRef, NodeIdx, Overlay, Version};
 use crate::types::{Pod, PodSpec, PodUid, Text};
 
 use super::budget::Budget;
 use super::placing::{Placed, Placer};
 use super::unfit::Unplaced;
+
+use domains::Survey;
+use frames::{Frame, Made, Trial, Turn};
 
 /// Steps that going back may take in a first attempt: 20 ms worth. Each attempt that runs out gives
 /// the next twice as many.
@@ -34,8 +42,12 @@ const STEPS_BACK: u64 = 200_000;
 #[derive(Debug)]
 pub(super) struct Gang {
     view: GroupView,
-    /// Indices into the view's members: those to be placed, in the order of the search.
-    order: Vec<usize>,
+    /// Indices into the view's members: those to be placed.
+    open: Vec<usize>,
+    /// What is decided, in the order of the search; empty until that is known.
+    order: Vec<Turn>,
+    /// Members that scheduling can't tell apart, before any of them is placed.
+    kinds: Vec<Vec<usize>>,
     ordered: bool,
     /// How many attempts ran out of steps: another order may do better.
     doublings: u32,
@@ -60,32 +72,14 @@ pub(super) struct Gang {
     folded: u64,
     /// The dead end that was met with most members placed: what is told if there is no placement.
     furthest: Option<Furthest>,
+    /// Units whose placement is decided, with the decision.
+    chosen: BTreeMap<usize, usize>,
+    /// What was found when a placement was looked for, the outermost unit first.
+    surveyed: Option<Survey>,
+    /// The topology's version when placements were last looked for.
+    topology: Option<Version>,
     /// Plugins that turned a member away at any dead end: what helps there may help the group.
     rejectors: BTreeSet<&'static str>,
-}
-
-/// A decision about one member.
-#[derive(Debug)]
-struct Frame {
-    member: usize,
-    /// None: the group does without it.
-    spot: Option<Placed>,
-    /// Nodes on which every way led nowhere.
-    tried: NodeSet,
-    last_resort: bool,
-    /// Earlier decisions that, changed, may open what was tried here.
-    conflicts: BTreeSet<usize>,
-}
-
-/// A member that is to be decided.
-#[derive(Debug, Default)]
-struct Trial {
-    tried: NodeSet,
-    /// It has come to the nodes that have refused the member.
-    last_resort: bool,
-    /// Go on after this way on this node.
-    after: Option<(NodeIdx, u32)>,
-    conflicts: BTreeSet<usize>,
 }
 
 /// A dead end.
@@ -119,13 +113,15 @@ impl Gang {
     /// `doublings`: how many attempts before this one ran out of steps, each of which doubles them.
     pub(super) fn new(
         view: GroupView,
-        order: Vec<usize>,
+        open: Vec<usize>,
         refused: BTreeMap<PodUid, NodeSet>,
         doublings: u32,
     ) -> Gang {
         Gang {
             view,
-            order,
+            open,
+            order: Vec::new(),
+            kinds: Vec::new(),
             ordered: false,
             doublings,
             asks: BTreeMap::new(),
@@ -139,6 +135,9 @@ impl Gang {
             before: BTreeMap::new(),
             folded: 0,
             furthest: None,
+            chosen: BTreeMap::new(),
+            surveyed: None,
+            topology: None,
             rejectors: BTreeSet::new(),
         }
     }
@@ -150,7 +149,8 @@ impl Gang {
 
     /// Returns the members that have a place, with what was found for them, in order of the search.
     pub(super) fn placed(&self) -> impl Iterator<Item = (&PodUid, &Placed)> {
-        self.frames.iter().filter_map(|frame| Some((self.uid(frame.member), frame.spot.as_ref()?)))
+        let spots = self.frames.iter().filter_map(|frame| Some((frame.member()?, frame.spot()?)));
+        spots.map(|(member, spot)| (self.uid(member), spot))
     }
 
     fn uid(&self, member: usize) -> &PodUid {
@@ -186,15 +186,17 @@ impl Gang {
         }
         self.take_up(placer, overlay, budget);
         while !self.suffices() {
-            let Some(member) = self.order.get(self.frames.len()).copied() else {
+            let Some(turn) = self.order.get(self.frames.len()).copied() else {
                 if placer.setup.bug("half-gang-binds") {
                     break;
                 }
                 return Err(self.exhausted(overlay));
             };
-            let trial = self.trial.take().unwrap_or_default();
             let spent = budget.spent();
-            let decided = self.decide(member, trial, placer, overlay, budget);
+            let decided = match turn {
+                Turn::Domain(unit) => self.choose_domain(unit, placer, overlay, budget),
+                Turn::Member(member) => self.decide(member, placer, overlay, budget),
+            };
             if self.gone_back {
                 self.steps_back = self.steps_back.saturating_sub(budget.spent() - spent);
             }
@@ -214,9 +216,10 @@ impl Gang {
     /// Counts, for each unit, members that have a place and undecided ones that `also` names.
     fn numbers(&self, also: impl Fn(usize) -> bool) -> Vec<u32> {
         let mut numbers = self.view.count(|member| member.placed);
-        let decided = self.frames.iter().filter(|frame| frame.spot.is_some());
-        let others = (0..self.order.len()).filter(|at| also(*at)).map(|at| self.order[at]);
-        for member in decided.map(|frame| frame.member).chain(others) {
+        let decided = self.frames.iter().filter(|frame| frame.spot().is_some());
+        let others = self.order.iter().enumerate().filter(|(at, _)| also(*at));
+        let others = others.filter_map(|(_, turn)| turn.member());
+        for member in decided.filter_map(Frame::member).chain(others) {
             let units = &self.view.members[member].units;
             units.iter().for_each(|unit| numbers[*unit] += 1);
         }
@@ -230,7 +233,7 @@ impl Gang {
                 Stopped::Infeasible(uid, self.with_rejectors(unplaced))
             }
             None => {
-                let uid = self.order.first().map(|member| self.uid(*member).clone());
+                let uid = self.open.first().map(|member| self.uid(*member).clone());
                 // Not looked at within this poll's budget.
                 Stopped::At(uid.unwrap_or_default(), Unplaced::Paused)
             }
@@ -241,16 +244,19 @@ impl Gang {
     fn decide(
         &mut self,
         member: usize,
-        mut trial: Trial,
         placer: &mut Placer<'_>,
         overlay: &mut Overlay<'_>,
         budget: &mut Budget,
     ) -> Result<(), Stopped> {
+        if let Some(at) = self.closed(member) {
+            return self.leave_out(member, BTreeSet::from([at]), overlay);
+        }
+        let mut trial = self.trial.take().unwrap_or_default();
         let uid = self.uid(member).clone();
         let Some(pod) = overlay.cluster().pod(&uid).map(|record| record.pod.clone()) else {
             return Err(Stopped::At(uid, Unplaced::Error(Text::from("the pod is gone"))));
         };
-        match self.place(&pod, &mut trial, placer, overlay, budget) {
+        match self.place(member, &pod, &mut trial, placer, overlay, budget) {
             Ok(placed) => {
                 self.push(member, trial, placed);
                 Ok(())
@@ -269,12 +275,14 @@ impl Gang {
     /// does.
     fn place(
         &self,
+        member: usize,
         pod: &Pod,
         trial: &mut Trial,
         placer: &mut Placer<'_>,
         overlay: &mut Overlay<'_>,
         budget: &mut Budget,
     ) -> Result<Placed, Unplaced> {
+        placer.within = self.placements_of(member);
         let Some(refused) = self.refused.get(&pod.uid) else {
             return placer.place_next(overlay, pod, trial.after, &mut trial.tried, budget);
         };
@@ -293,7 +301,8 @@ impl Gang {
     fn push(&mut self, member: usize, trial: Trial, placed: Placed) {
         self.before.entry(placed.node).or_insert(placed.before);
         let Trial { tried, last_resort, conflicts, .. } = trial;
-        self.frames.push(Frame { member, spot: Some(placed), tried, last_resort, conflicts });
+        let made = Made::Placed(placed);
+        self.frames.push(Frame { turn: Turn::Member(member), made, tried, last_resort, conflicts });
     }
 
     /// No node is left for a member.
@@ -309,22 +318,31 @@ impl Gang {
         self.note_furthest(pod, unplaced, placer.last_class().0);
         let mut conflicts = trial.conflicts;
         conflicts.extend(self.culprits(pod, placer, overlay));
+        conflicts.extend(self.choices_for(member));
         if placer.setup.bug("no-way-back") {
             return Err(self.infeasible(overlay.cluster()));
         }
-        if self.can_do_without(member) || placer.setup.bug("half-gang-binds") {
-            let Trial { tried, last_resort, .. } = trial;
-            self.frames.push(Frame { member, spot: None, tried, last_resort, conflicts });
+        if placer.setup.bug("half-gang-binds") {
+            self.frames.push(Frame::without(Turn::Member(member), conflicts));
+            return Ok(());
+        }
+        self.leave_out(member, conflicts, overlay)
+    }
+
+    /// Does without a member, or goes back if the group can't.
+    fn leave_out(
+        &mut self,
+        member: usize,
+        conflicts: BTreeSet<usize>,
+        overlay: &mut Overlay<'_>,
+    ) -> Result<(), Stopped> {
+        let next = self.frames.len();
+        debug_assert_eq!(self.order.get(next), Some(&Turn::Member(member)));
+        if self.view.suffices(&self.numbers(|at| at > next)) {
+            self.frames.push(Frame::without(Turn::Member(member), conflicts));
             return Ok(());
         }
         self.go_back(conflicts, overlay)
-    }
-
-    /// Tells whether the group may still get what it needs though the next member has no place.
-    fn can_do_without(&self, member: usize) -> bool {
-        let next = self.frames.len();
-        debug_assert_eq!(self.order.get(next), Some(&member));
-        self.view.suffices(&self.numbers(|at| at > next))
     }
 
     /// Every member is decided, and they are not enough.
@@ -342,7 +360,7 @@ impl Gang {
         overlay: &mut Overlay<'_>,
     ) -> Result<(), Stopped> {
         // Those that the group does without have used up what it could do without.
-        for frame in self.frames.iter().filter(|frame| frame.spot.is_none()) {
+        for frame in self.frames.iter().filter(|frame| matches!(frame.made, Made::Nothing)) {
             conflicts.extend(&frame.conflicts);
         }
         self.gone_back = true;
@@ -350,18 +368,31 @@ impl Gang {
             if self.steps_back == 0 {
                 return Err(self.out_of_steps(overlay.cluster()));
             }
+            if let Some(at) = self.overdrawn() {
+                self.unproven = true;
+                conflicts = BTreeSet::from([at]);
+            }
             let Some(last) = conflicts.pop_last() else {
                 return Err(self.infeasible(overlay.cluster()));
             };
             let Some(frame) = self.cut(last, overlay) else {
                 return Err(self.infeasible(overlay.cluster()));
             };
-            conflicts.extend(frame.conflicts);
-            if let Some(spot) = frame.spot {
-                let after = Some((spot.node, spot.nth));
-                let Frame { tried, last_resort, .. } = frame;
-                self.trial = Some(Trial { tried, last_resort, after, conflicts });
-                return Ok(());
+            let Frame { turn, made, tried, last_resort, conflicts: earlier } = frame;
+            conflicts.extend(earlier);
+            match made {
+                Made::Placed(spot) => {
+                    let after = Some((spot.node, spot.nth));
+                    self.trial = Some(Trial { tried, last_resort, after, conflicts });
+                    return Ok(());
+                }
+                Made::Within(choice) => {
+                    let Turn::Domain(unit) = turn else { continue };
+                    if self.choose_next(unit, choice, &mut conflicts) {
+                        return Ok(());
+                    }
+                }
+                Made::Nothing => {}
             }
         }
     }
@@ -369,9 +400,10 @@ impl Gang {
     /// Takes back the decisions from `from` on, and returns that one.
     fn cut(&mut self, from: usize, overlay: &mut Overlay<'_>) -> Option<Frame> {
         let cut = self.frames.split_off(from.min(self.frames.len()));
-        if let Some(first) = cut.iter().find_map(|frame| frame.spot.as_ref()) {
+        if let Some(first) = cut.iter().find_map(Frame::spot) {
             overlay.rollback(first.mark);
         }
+        self.chosen.retain(|_, at| *at < from);
         cut.into_iter().next()
     }
 
@@ -379,7 +411,7 @@ impl Gang {
         if let Unplaced::Unfit(unfit) = &unplaced {
             self.rejectors.extend(&unfit.rejection.plugins);
         }
-        let spots = || self.frames.iter().filter_map(|frame| frame.spot.as_ref());
+        let spots = || self.frames.iter().filter_map(Frame::spot);
         let placed = spots().count();
         if self.furthest.as_ref().is_some_and(|furthest| furthest.placed >= placed) {
             return;
@@ -410,7 +442,7 @@ impl Gang {
                 (uid, self.with_rejectors(unplaced))
             }
             None => {
-                let uid = self.order.first().map(|member| self.uid(*member).clone());
+                let uid = self.open.first().map(|member| self.uid(*member).clone());
                 let text = Text::from("the group has not enough members that can be placed");
                 (uid.unwrap_or_default(), Unplaced::Error(text))
             }
@@ -419,7 +451,8 @@ impl Gang {
 
     fn with_rejectors(&self, mut unplaced: Unplaced) -> Unplaced {
         if let Unplaced::Unfit(unfit) = &mut unplaced {
-            unfit.rejection.plugins = self.rejectors.iter().copied().collect();
+            let surveyed = self.surveyed.as_ref().map(|survey| survey.plugin);
+            unfit.rejection.plugins = self.rejectors.iter().copied().chain(surveyed).collect();
         }
         unplaced
     }
@@ -429,19 +462,26 @@ impl Gang {
     fn take_up(&mut self, placer: &mut Placer<'_>, overlay: &mut Overlay<'_>, budget: &mut Budget) {
         let moved = self.moved(overlay);
         let frames = std::mem::take(&mut self.frames);
+        let chosen = std::mem::take(&mut self.chosen);
+        let topology = overlay.cluster().index_version(&IndexRef::Topology);
+        if self.topology.replace(topology) != Some(topology) && !chosen.is_empty() {
+            // Placements may hold other nodes now.
+            self.trial = None;
+            return;
+        }
         for mut frame in frames {
             budget.spend(1);
-            if let Some(spot) = &mut frame.spot {
+            if let (Made::Placed(spot), Some(member)) = (&mut frame.made, frame.turn.member()) {
                 let check = moved
                     .as_ref()
                     .is_some_and(|nodes| !spot.independent || nodes.contains(&spot.node));
-                if !placer.place_as_before(overlay, self.uid(frame.member), spot, check) {
+                if !placer.place_as_before(overlay, self.uid(member), spot, check) {
                     // What was tried after it was tried beside it.
                     self.trial = None;
                     return;
                 }
             }
-            self.frames.push(frame);
+            self.push_frame(frame);
         }
     }
 

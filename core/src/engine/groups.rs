@@ -126,6 +126,9 @@ impl Engine {
         for member in view.members.iter_mut().filter(|member| member.placed) {
             member.placed = !self.leaving.contains(&member.uid);
         }
+        if let Some(lack) = self.follow_topology(&mut view, entry.profile) {
+            return Err(Held::Lack(lack));
+        }
         let waits = |member: &Member| {
             !member.placed && self.queue.entry_of(&member.uid).is_some_and(|e| e.id == entry.id)
         };
@@ -186,6 +189,27 @@ impl Engine {
                 None => Ok(Ready { view, open }),
             },
         }
+    }
+
+    /// Where the profile knows no topologies, wishes are left out and what is required can't be had.
+    fn follow_topology(&self, view: &mut GroupView, profile: usize) -> Option<Lack> {
+        if self.profiles.get(profile).is_none_or(|it| !it.placement_generate.is_empty()) {
+            return None;
+        }
+        let required = view.units.iter().find_map(|unit| {
+            let required = unit.topology.iter().find(|it| it.required)?;
+            Some((&unit.name, &required.level))
+        });
+        if let Some((name, level)) = required {
+            let text = format!(
+                "pod group {name} requires one {level:?}, and the profile has no plugin that knows \
+                 topologies; enable TopologyPlacementGenerator",
+                level = level.to_string()
+            );
+            return Some(Lack::Refused(text.into()));
+        }
+        view.units.iter_mut().for_each(|unit| unit.topology.clear());
+        None
     }
 
     /// Begins the search of a group, or takes up the one under way if the group is as it was.

@@ -9,6 +9,8 @@ use crate::types::Text;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FitError {
     pub(crate) nodes: usize,
+    /// Number of placements that the pod's group was tried in, if it is bound to one of several.
+    pub(crate) placements: Option<usize>,
     /// PreFilter turned the pod away: its text stands alone.
     pub(crate) pre_filter: Option<Text>,
     /// Nodes by reason text; a node with two reasons counts for both.
@@ -41,8 +43,19 @@ impl FitError {
         }
     }
 
-    /// Source: `FitError.Error` of upstream's framework/types.go.
+    /// Source: `FitError.Error` of upstream's framework/types.go; schedule_one_podgroup.go for groups
+    /// with placements.
     pub(crate) fn message(&self) -> String {
+        let message = self.of_nodes();
+        match self.placements {
+            Some(n) => {
+                format!("0/{n} placements are available, first placement status: {message}")
+            }
+            None => message,
+        }
+    }
+
+    fn of_nodes(&self) -> String {
         if self.nodes == 0 && self.pre_filter.is_none() {
             return "no nodes available to schedule pods".to_owned();
         }

@@ -28,8 +28,10 @@ impl Engine {
             }
             return;
         }
-        for (placement, placed) in found.placements.iter().zip(&found.placed) {
+        for (at, (placement, placed)) in found.placements.iter().zip(&found.placed).enumerate() {
+            let steps = if at == 0 { search.spent } else { 0 };
             let report = CycleReport {
+                steps,
                 chosen: Some(placement.node_name.clone()),
                 feasible: placed.feasible,
                 best: placed.best.clone(),
@@ -227,10 +229,13 @@ impl Engine {
 
     fn report(&self, search: &Search, uid: &PodUid, outcome: Outcome) -> CycleReport {
         let pod = self.cluster.pod(uid).map(|record| &record.pod);
+        let entry = self.queue.entry(search.entry);
+        let group = entry.and_then(|entry| entry.group.as_ref());
         CycleReport {
+            group: group.map(|key| key.to_string().into()),
             pod: pod.map(Pod::reference).unwrap_or_default(),
             scheduler_name: pod.map(|p| p.spec.scheduler_name.clone()).unwrap_or_default(),
-            attempt: self.queue.entry(search.entry).map_or(0, |entry| entry.attempts),
+            attempt: entry.map_or(0, |entry| entry.attempts),
             at: self.now,
             outcome,
             message: Text::default(),

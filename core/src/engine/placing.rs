@@ -1,9 +1,11 @@
 //! Placing one pod on an overlay: PreFilter, Filter, Score, choice, Reserve.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use crate::framework::profile::Entry;
 use crate::framework::rng::Rng;
-use crate::framework::{Cycle, CycleState, NodeSet, Point, Profile};
+use crate::framework::{Cycle, CycleState, NodeSet, Placement, Point, Profile, Room};
 use crate::snapshot::{Cluster, Mark, NodeIdx, Overlay, Place, Version};
 use crate::types::{Pod, PodUid, Text};
 
@@ -31,6 +33,8 @@ pub(super) struct Placer<'a> {
     pub(super) laid_out: u32,
     /// Nodes that consultants allowed, by member and index of the consultant.
     pub(super) allowed: BTreeMap<(PodUid, usize), NodeSet>,
+    /// The pod goes to a node that is in all of these.
+    pub(super) within: Vec<Arc<Placement>>,
     /// The class that was looked at last, and whether nothing but the node and what is on it decides
     /// about it.
     pub(super) last_class: (u32, bool),
@@ -106,6 +110,28 @@ impl Placer<'_> {
         let fit = table.fit.len();
         self.classes.put(class, table, self.group);
         Ok(fit)
+    }
+
+    /// Returns for how many such pods each node has room at most. Shape: by node, 0 where none fits;
+    /// it ends with the last that has some.
+    pub(super) fn room(
+        &mut self,
+        overlay: &mut Overlay<'_>,
+        pod: &Pod,
+        budget: &mut Budget,
+    ) -> Result<Vec<u32>, Unplaced> {
+        let (class, table) = self.looked_at(overlay, pod, budget)?;
+        let cycle = Cycle { pod, cluster: overlay.cluster() };
+        let mut room = Vec::new();
+        for node in table.fit.iter() {
+            room.resize(node.at(), 0);
+            let of = |entry: &Entry<dyn Room>| entry.plugin.room(cycle, &table.state, node);
+            let counted = || self.profile.room.iter().map(of).min().unwrap_or(u32::MAX);
+            room.push(guarded("in its cycle", counted).map_err(Unplaced::Error)?.max(1));
+        }
+        budget.spend((table.fit.len() / NODES_A_STEP) as u64);
+        self.classes.put(class, table, self.group);
+        Ok(room)
     }
 
     /// Takes the place that the pod had before, by the same way. False, with the overlay as it was,
@@ -280,6 +306,9 @@ impl Placer<'_> {
         for node in tried.iter() {
             candidates.remove(node);
         }
+        if !self.within.is_empty() {
+            candidates = candidates.iter().filter(|node| self.is_within(*node)).collect();
+        }
         for (consultant, who) in self.setup.consultants.iter().enumerate() {
             if candidates.is_empty() || !who.interested(pod) {
                 continue;
@@ -295,6 +324,10 @@ impl Placer<'_> {
             return Err(self.unfit(overlay.cluster(), pod, table, &crowded, tried));
         }
         self.pick(overlay, pod, table, candidates, budget)
+    }
+
+    pub(super) fn is_within(&self, node: NodeIdx) -> bool {
+        self.within.iter().all(|placement| placement.nodes.contains(node))
     }
 
     fn pick(

@@ -37,7 +37,9 @@ pub struct CycleReport {
     pub rejected: Vec<Rejected>,
     /// Best nodes first, with [`ReportLevel::Scores`] only.
     pub best: Vec<NodeScores>,
-    /// Plugin calls that this attempt cost.
+    /// Namespace and name of the group that was looked at as one.
+    pub group: Option<Text>,
+    /// Plugin calls that this attempt cost. Of a group's reports the first one has them.
     pub steps: u64,
     /// How often the attempt was put off because its poll's budget was used up.
     pub pauses: u32,

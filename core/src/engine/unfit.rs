@@ -19,6 +19,9 @@ use super::timing::Code;
 /// What is said of nodes where a member of a group was placed, and the others found no place.
 const IN_VAIN: &str = "node(s) left no place for the group's other members";
 
+/// What is said of nodes that take the pod, but are not where the group's other members are.
+const OUTSIDE: &str = "node(s) are outside the placement of the group";
+
 /// Why a member was not placed.
 pub(super) enum Unplaced {
     Paused,
@@ -107,13 +110,14 @@ impl Placer<'_> {
             unfit.note(plugin, verdict, 1);
             plugins.push(plugin);
         }
-        let in_vain = |node: &NodeIdx| {
-            tried.contains(*node) && !crowded.iter().any(|(other, ..)| other == node)
-        };
-        let in_vain = table.fit.iter().filter(in_vain).count();
-        let verdict = Verdict::Unschedulable(Reason::of(IN_VAIN));
-        unfit.note("", &verdict, in_vain);
-        let refused = table.fit.len() - crowded.len() - in_vain;
+        let is_crowded = |node: NodeIdx| crowded.iter().any(|(other, ..)| *other == node);
+        let uncrowded = || table.fit.iter().filter(|node| !is_crowded(*node));
+        let in_vain = uncrowded().filter(|node| tried.contains(*node)).count();
+        unfit.note("", &Verdict::Unschedulable(Reason::of(IN_VAIN)), in_vain);
+        let outside = |node: &NodeIdx| !tried.contains(*node) && !self.is_within(*node);
+        let outside = uncrowded().filter(outside).count();
+        unfit.note("", &Verdict::Unschedulable(Reason::of(OUTSIDE)), outside);
+        let refused = table.fit.len() - crowded.len() - in_vain - outside;
         if refused > 0 {
             let verdict = Verdict::Unschedulable(Reason::of("node(s) refused by extender"));
             unfit.note("Extender", &verdict, refused);

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use crate::snapshot::packing::demand::Demand;
-use crate::snapshot::{Cluster, CountQuery, IndexRef, NodeIdx, Overlay, PackingRules};
+use crate::snapshot::{Cluster, CountQuery, IndexRef, NodeIdx, NodeSet, Overlay, PackingRules};
 use crate::types::claim::DeviceDemand;
 use crate::types::{Pod, PodUid, Text, Timestamp};
 
@@ -14,6 +14,7 @@ use super::args::Args;
 use super::cycle::{Cycle, CycleState};
 use super::groups::GroupRules;
 use super::hints::Interest;
+use super::placement::{PlacementGenerate, PlacementScore, Room};
 use super::plan::{StageDraft, WriteDraft};
 use super::verdict::{
     Gate, PermitAnswer, PostFilterAnswer, PreFilterAnswer, PreScoreAnswer, Reason, Verdict,
@@ -132,68 +133,6 @@ pub trait PostFilter: Send + Sync {
     ) -> PostFilterAnswer;
 }
 
-/// A set of nodes.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct NodeSet {
-    words: Vec<u64>,
-    len: usize,
-}
-
-impl NodeSet {
-    pub fn insert(&mut self, node: NodeIdx) {
-        let (word, bit) = (node.at() / 64, 1u64 << (node.at() % 64));
-        if self.words.len() <= word {
-            self.words.resize(word + 1, 0);
-        }
-        self.len += usize::from(self.words[word] & bit == 0);
-        self.words[word] |= bit;
-    }
-
-    pub fn remove(&mut self, node: NodeIdx) {
-        let (word, bit) = (node.at() / 64, 1u64 << (node.at() % 64));
-        if let Some(w) = self.words.get_mut(word) {
-            self.len -= usize::from(*w & bit != 0);
-            *w &= !bit;
-        }
-    }
-
-    pub fn contains(&self, node: NodeIdx) -> bool {
-        let (word, bit) = (node.at() / 64, 1u64 << (node.at() % 64));
-        self.words.get(word).is_some_and(|w| w & bit != 0)
-    }
-
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
-    /// Returns the nodes in index order.
-    pub fn iter(&self) -> impl Iterator<Item = NodeIdx> + '_ {
-        self.words.iter().enumerate().flat_map(|(at, word)| {
-            let mut rest = *word;
-            std::iter::from_fn(move || {
-                if rest == 0 {
-                    return None;
-                }
-                let bit = rest.trailing_zeros();
-                rest &= rest - 1;
-                Some(NodeIdx((at * 64) as u32 + bit))
-            })
-        })
-    }
-}
-
-impl FromIterator<NodeIdx> for NodeSet {
-    fn from_iter<I: IntoIterator<Item = NodeIdx>>(nodes: I) -> NodeSet {
-        let mut set = NodeSet::default();
-        nodes.into_iter().for_each(|node| set.insert(node));
-        set
-    }
-}
-
 /// Looks at the nodes that fit, and prepares Score.
 pub trait PreScore: Send + Sync {
     fn pre_score(
@@ -286,20 +225,10 @@ pub trait PostBind: Send + Sync {
     fn post_bind(&self, pod: &Pod, cluster: &Cluster, node: NodeIdx) -> Vec<WriteDraft>;
 }
 
-/// Proposes sets of nodes in which a group may be placed.
-pub trait PlacementGenerate: Send + Sync {
-    fn placements(&self, members: &[&Pod], cluster: &Cluster) -> Vec<NodeSet>;
-}
-
 /// Says, after each member, whether a group can still be placed.
 pub trait PlacementFeasible: Send + Sync {
     /// `placed`, `untried` and `failed` count members.
     fn feasible(&self, members: &[&Pod], placed: usize, untried: usize, failed: usize) -> Verdict;
-}
-
-/// Rates a placement of a group.
-pub trait PlacementScore: Send + Sync {
-    fn score(&self, members: &[&Pod], cluster: &Cluster, placement: &NodeSet) -> i64;
 }
 
 /// Looks for a way to make room for a group.
@@ -324,6 +253,7 @@ macro_rules! points {
             pub(crate) interest: Option<Arc<dyn Interest + Send + Sync>>,
             pub(crate) classify: Option<Arc<dyn Classify>>,
             pub(crate) explain: Option<Arc<dyn Explain>>,
+            pub(crate) room: Option<Arc<dyn Room>>,
             pub(crate) groups: Option<GroupRules>,
             pub(crate) packing: Option<PackingRules>,
         }
@@ -375,6 +305,12 @@ impl Points {
     /// plugin is enabled at Score.
     pub fn packing(&mut self, rules: PackingRules) {
         self.packing = Some(rules);
+    }
+
+    /// Registers for counting how many pods of a kind a node takes. It counts where the plugin is
+    /// enabled at Filter.
+    pub fn room(&mut self, plugin: Arc<dyn Room>) {
+        self.room = Some(plugin);
     }
 
     /// Registers for adding numbers to the message of a pod that fits nowhere.

@@ -12,10 +12,11 @@ use crate::types::{Text, Value};
 use super::args::{ArgError, Args};
 use super::groups::GroupRules;
 use super::hints::Interest;
+use super::placement::{PlacementGenerate, PlacementScore, Room};
 use super::points::{
-    Bind, Classify, Explain, Filter, Permit, PlacementFeasible, PlacementGenerate, PlacementScore,
-    PluginDef, PodGroupPostFilter, Points, PostBind, PostFilter, PreBind, PreEnqueue, PreFilter,
-    PreScore, QueueSort, Reserve, Score,
+    Bind, Classify, Explain, Filter, Permit, PlacementFeasible, PluginDef, PodGroupPostFilter,
+    Points, PostBind, PostFilter, PreBind, PreEnqueue, PreFilter, PreScore, QueueSort, Reserve,
+    Score,
 };
 use super::profile_spec::{Expanded, Point, ProfileSpec};
 
@@ -88,6 +89,7 @@ pub struct Profile {
     pub pod_group_post_filter: Vec<Entry<dyn PodGroupPostFilter>>,
     pub classify: Vec<Entry<dyn Classify>>,
     pub explain: Vec<Entry<dyn Explain>>,
+    pub room: Vec<Entry<dyn Room>>,
     /// None: every pod is on its own.
     pub groups: Option<GroupRules>,
     pub packing: Option<PackingRules>,
@@ -279,6 +281,7 @@ fn assemble(spec: &ProfileSpec, built: &BTreeMap<Text, Built>, expanded: &Expand
         pod_group_post_filter: at!(PodGroupPostFilter, pod_group_post_filter),
         classify: entries(built, &everywhere, |points| points.classify.clone()),
         explain: entries(built, &everywhere, |points| points.explain.clone()),
+        room: entries(built, expanded.at(Point::Filter), |points| points.room.clone()),
         groups,
         packing,
         interests: interests.collect(),

@@ -140,9 +140,8 @@ pub struct PluginSets {
 }
 
 impl PluginSets {
-    /// Returns the default plugins; `generic_workload` is the gate of pod groups (off in 1.37).
-    pub fn defaults(generic_workload: bool) -> PluginSets {
-        PluginSets { multi_point: default_multi_point(generic_workload), ..PluginSets::default() }
+    pub fn defaults() -> PluginSets {
+        PluginSets { multi_point: default_multi_point(), ..PluginSets::default() }
     }
 
     pub fn at(&self, point: Point) -> &PluginSet {
@@ -200,15 +199,14 @@ pub const DEFAULT_MULTI_POINT: [(&str, i32); 20] = [
     ("NodeDeclaredFeatures", 0),
 ];
 
-/// The plugins of pod groups, which follow the default ones where their gate is on. The first of them
-/// is on in Berth whatever the gate says: no group is to start in part.
+/// The plugins of pod groups, which follow the default ones upstream where their gates are on. In Berth
+/// they are always on: no group is to start in part, or where it must not be.
 pub const GROUP_MULTI_POINT: [(&str, i32); 3] =
     [("GangScheduling", 0), ("TopologyPlacementGenerator", 0), ("PodGroupPodsCount", 1)];
 
 /// Returns the default `multiPoint` set.
-pub fn default_multi_point(generic_workload: bool) -> PluginSet {
-    let groups = if generic_workload { &GROUP_MULTI_POINT[..] } else { &GROUP_MULTI_POINT[..1] };
-    let all = DEFAULT_MULTI_POINT.iter().chain(groups);
+pub fn default_multi_point() -> PluginSet {
+    let all = DEFAULT_MULTI_POINT.iter().chain(&GROUP_MULTI_POINT);
     PluginSet {
         enabled: all.map(|&(name, weight)| Enabled::new(name, weight)).collect(),
         disabled: Vec::new(),
@@ -233,10 +231,10 @@ pub struct ProfileSpec {
 
 impl ProfileSpec {
     /// Returns the profile of a configuration that says nothing.
-    pub fn default_named(scheduler_name: &str, generic_workload: bool) -> ProfileSpec {
+    pub fn default_named(scheduler_name: &str) -> ProfileSpec {
         ProfileSpec {
             scheduler_name: scheduler_name.into(),
-            plugins: PluginSets::defaults(generic_workload),
+            plugins: PluginSets::defaults(),
             path: "profiles[0]".into(),
             ..ProfileSpec::default()
         }

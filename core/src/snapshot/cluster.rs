@@ -9,6 +9,7 @@ use crate::types::{Pod, PodUid, Text};
 use super::changes::Version;
 use super::counts::{CountColumn, CountQuery, Counts};
 use super::devices::Devices;
+use super::domains::Domains;
 use super::event::Change;
 use super::gone::Gone;
 use super::groups::Groups;
@@ -53,6 +54,7 @@ pub struct Cluster {
     pub(super) owners: BTreeMap<(Text, SelectorKind, Text), PodSelectorOwner>,
     pub(super) owners_version: Version,
     pub(super) topology_version: Version,
+    pub(super) domains: Domains,
     /// Placed pods with a required anti-affinity term.
     pub(super) anti_affine: BTreeSet<PodUid>,
     pub(super) nominations: BTreeMap<NodeIdx, BTreeSet<PodUid>>,
@@ -80,6 +82,7 @@ impl Default for Cluster {
             owners: BTreeMap::new(),
             owners_version: Version::default(),
             topology_version: Version::default(),
+            domains: Domains::default(),
             anti_affine: BTreeSet::new(),
             nominations: BTreeMap::new(),
             nominated: BTreeMap::new(),
@@ -108,6 +111,16 @@ impl Cluster {
 
     pub fn devices(&self) -> &Devices {
         &self.devices
+    }
+
+    /// Nodes by the values of labels that were declared.
+    pub fn domains(&self) -> &Domains {
+        &self.domains
+    }
+
+    /// Declares a label, so that [`Cluster::domains`] knows it. Cost: O(nodes) the first time.
+    pub fn declare_domains(&mut self, label: &Text) {
+        self.domains.declare(label, &self.nodes);
     }
 
     /// Number of events that were folded: as long as it stands, nothing has happened.

@@ -168,6 +168,7 @@ impl Cluster {
         }
         if aspects.labels || aspects.taints {
             self.topology_version = version;
+            self.domains.replace(idx, old.map(Arc::as_ref), Some(&new));
         }
         if aspects.any() {
             self.nodes.set_object(idx, Some(new));
@@ -183,6 +184,7 @@ impl Cluster {
         let version = self.nodes.fresh_version();
         self.images.replace(Some(&old), None, version);
         self.topology_version = version;
+        self.domains.replace(idx, Some(&old), None);
         self.nodes.set_object(idx, None);
         self.leave(idx);
         vec![Change::NodeDeleted { old }]

@@ -31,7 +31,11 @@ const KEYS: &[Key<PodGroup>] = &[
         Ok(())
     }),
     ("required", "a required topology: the node label", |group, v| {
-        group.topology.push(TopologyConstraint { level: v.into(), required: true });
+        group.topology.push(TopologyConstraint::required(v.into()));
+        Ok(())
+    }),
+    ("preferred", "a preferred topology: the node label", |group, v| {
+        group.topology.push(TopologyConstraint::preferred(v.into()));
         Ok(())
     }),
 ];

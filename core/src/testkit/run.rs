@@ -1,7 +1,8 @@
 //! Runs one plugin on a case: what it answers at each of its points, as text.
 //!
 //! For every pending pod, in order of UID: its gate, PreFilter's answer, then node by node the
-//! verdict with raw score and normalised score, or what the later points say. After that one line
+//! verdict with raw score and normalised score, or what the later points say. Then, for every group,
+//! the placements that there are, or their scores. After that one line
 //! a change and pod with the queueing hint. A hint that sleeps through a change which made the pod
 //! fit is answered with `MISSED`, which no case may expect.
 //!
@@ -9,6 +10,7 @@
 //! to the API server, as while an attempt's writes are under way. `-plan x` takes that back.
 
 mod look;
+mod placements;
 mod show;
 mod steps;
 
@@ -83,6 +85,7 @@ pub fn run(
     pending.iter().for_each(|pod| scene.declare(pod));
     pending.iter().for_each(|pod| scene.answer(pod));
     scene.order();
+    scene.place_groups();
     for step in steps::read(&case.changes)? {
         scene.change(step)?;
     }

@@ -66,8 +66,8 @@ pub struct GroupHint {
     pub needs_object: bool,
     /// The pod's part in the group, such as `master`.
     pub role: Option<Text>,
-    /// A required topology, told by the pod itself, such as `required topology level "rack"`.
-    pub topology: Option<Text>,
+    /// What the pod itself says of where the group may be.
+    pub topology: Vec<TopologyConstraint>,
     /// Why what the pod says can't be understood.
     pub problem: Option<Text>,
 }
@@ -81,7 +81,7 @@ impl GroupHint {
             min_member: None,
             needs_object: true,
             role: None,
-            topology: None,
+            topology: Vec::new(),
             problem: None,
         }
     }
@@ -124,13 +124,48 @@ pub struct SubGroup {
     pub min_member: u32,
     /// Where the keys make several: how many of them are needed; `None` needs all.
     pub min_groups: Option<u32>,
+    /// Where each may be.
+    pub topology: Vec<TopologyConstraint>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Members stay together in one domain of a topology.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TopologyConstraint {
-    /// A node label, or what the dialect calls a level.
-    pub level: Text,
+    pub level: TopologyLevel,
+    /// Else the members are only better there.
     pub required: bool,
+    /// It holds for every so many members, in order of their index, instead of for all of them.
+    pub slice: Option<u32>,
+}
+
+/// A level of a topology, in the words of whoever names it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TopologyLevel {
+    /// A node label, or a name that a profile has for a level.
+    Named(Text),
+    /// Counted from below, 1 for the smallest domains above a node.
+    Tier(u32),
+}
+
+impl fmt::Display for TopologyLevel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TopologyLevel::Named(name) => f.write_str(name),
+            TopologyLevel::Tier(tier) => write!(f, "tier {tier}"),
+        }
+    }
+}
+
+impl TopologyConstraint {
+    /// All members in one domain of this level.
+    pub fn required(level: Text) -> TopologyConstraint {
+        TopologyConstraint { level: TopologyLevel::Named(level), required: true, slice: None }
+    }
+
+    /// All members in one domain of this level, if they fit there.
+    pub fn preferred(level: Text) -> TopologyConstraint {
+        TopologyConstraint { required: false, ..TopologyConstraint::required(level) }
+    }
 }
 
 /// How victims are taken from the group.

@@ -177,6 +177,7 @@ fn a_part_with_a_minimum_must_have_it() {
             members: SubGroupMembers::Role(name.into()),
             min_member,
             min_groups: None,
+            topology: Vec::new(),
         };
         PodGroup { sub_groups: vec![role("master", 1), role("worker", 2)], ..gang("g", 3) }
     };

@@ -21,6 +21,8 @@ mod preemption;
 mod properties;
 mod questions;
 mod queue;
+mod racks;
 mod searches;
 mod server;
 mod settlement;
+mod topologies;

@@ -15,6 +15,7 @@
 //! | Prepare | `create=p` | PreBind: creates `p…`, then patches what was created |
 //! | Gangs | hints | rules for groups: native and counted ones, binds not tried first |
 //! | Trying | hints | as Gangs, but binds are tried first where needed |
+//! | Racks | | domains of a group by a node label; a wish may end in all nodes |
 //! | Evict | `evict=a,b` | PostFilter: names these victims, wherever the first is |
 //! | Binder | | binds |
 
@@ -27,7 +28,7 @@ use berth_core::framework::{
     Args, Bind, ClassPart, Classify, Cycle, CycleState, Filter, Gate, GroupRules, Hint,
     HintContext, Interest, Op, Permit, PermitAnswer, PluginDef, Points, PostFilter,
     PostFilterAnswer, PreBind, PreEnqueue, PreFilter, PreFilterAnswer, Preflight, QueueOrdering,
-    QueueSort, Ranked, Reads, Reason, Reserve, Score, StageDraft, Verdict, WriteDraft,
+    QueueSort, Ranked, Reads, Reason, Reserve, Room, Score, StageDraft, Verdict, WriteDraft,
 };
 use berth_core::snapshot::{Change, Cluster, CountQuery, IndexRef, NodeIdx, Overlay, ResourceId};
 use berth_core::types::selector::{Operator, Requirement};
@@ -48,8 +49,10 @@ pub(crate) static ALL: &[&PluginDef] = &[
     }),
     &def("Cpu", |_, p| {
         p.filter(Arc::new(Cpu));
+        p.room(Arc::new(Cpu));
         p.interest(Arc::new(Cpu));
     }),
+    &crate::racks::RACKS,
     &def("Picky", |_, p| {
         p.filter(Arc::new(Picky));
         p.classify(Arc::new(LabelsMatter));
@@ -237,6 +240,18 @@ impl Filter for Cpu {
             wanted if wanted <= free => Verdict::Fit,
             wanted if wanted > has => Verdict::Unresolvable(Reason::of("Insufficient cpu")),
             _ => Verdict::Unschedulable(Reason::of("Insufficient cpu")),
+        }
+    }
+}
+
+impl Room for Cpu {
+    fn room(&self, cycle: Cycle<'_>, _state: &CycleState, node: NodeIdx) -> u32 {
+        let nodes = cycle.cluster.nodes();
+        let id = ResourceId::CPU;
+        let free = nodes.allocatable(id, node) - nodes.requested(id, node);
+        match cycle.pod.spec.requests.real.cpu_milli {
+            0 => u32::MAX,
+            wanted => u32::try_from(free / wanted).unwrap_or(0),
         }
     }
 }

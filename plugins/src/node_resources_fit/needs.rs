@@ -88,6 +88,16 @@ impl Needs {
         }
     }
 
+    /// Returns how many such pods the free amounts are enough for; `i64::MAX` if it needs nothing.
+    pub(super) fn room(&self, nodes: &Nodes, node: NodeIdx) -> i64 {
+        let of = |need: &Need| {
+            let stock = need.stock(nodes, node);
+            let unlimited = need.by_devices && stock.total == 0;
+            if unlimited { i64::MAX } else { stock.free() / need.amount }
+        };
+        self.entries.iter().map(of).min().unwrap_or(i64::MAX)
+    }
+
     /// Tells whether the pod fits on the node with nobody else there.
     pub(super) fn fits_empty(&self, node: &Node) -> bool {
         node.pods_max >= 1

@@ -2,7 +2,7 @@
 //!
 //! Source: `resourceAllocationScorer` of upstream's noderesources/resource_allocation.go (1.37).
 
-use berth_core::framework::Args;
+use berth_core::framework::{Args, NodeSet};
 use berth_core::snapshot::nodes::Nodes;
 use berth_core::snapshot::{NodeIdx, ResourceId};
 use berth_core::types::resources::{CPU, MEMORY};
@@ -120,11 +120,38 @@ impl Asked {
     }
 
     fn taken(&self, id: ResourceId, nodes: &Nodes, node: NodeIdx) -> i64 {
-        match (self.basis, id) {
-            (Basis::Nonzero, ResourceId::CPU) => nodes.nonzero(node).0,
-            (Basis::Nonzero, ResourceId::MEMORY) => nodes.nonzero(node).1,
-            _ => nodes.requested(id, node),
+        taken(self.basis, id, nodes, node)
+    }
+}
+
+impl Weighted {
+    /// Returns how much of the resource a pod asks for.
+    pub(crate) fn asked(&self, requests: &PodRequests, basis: Basis) -> i64 {
+        amount(requests, &self.name, basis)
+    }
+}
+
+/// Returns how full some nodes are together. Shape: one load a resource, `after` as `before`;
+/// `allocatable` is 0 where none of the nodes has any.
+pub(crate) fn sums(resources: &[Weighted], basis: Basis, nodes: &Nodes, of: &NodeSet) -> Vec<Load> {
+    let sum = |Weighted { name, weight }: &Weighted| {
+        let (mut before, mut allocatable) = (0i64, 0i64);
+        if let Some(id) = nodes.known_resource(name) {
+            for node in of.iter() {
+                before = before.saturating_add(taken(basis, id, nodes, node));
+                allocatable = allocatable.saturating_add(nodes.allocatable(id, node));
+            }
         }
+        Load { before, after: before, allocatable, weight: *weight }
+    };
+    resources.iter().map(sum).collect()
+}
+
+fn taken(basis: Basis, id: ResourceId, nodes: &Nodes, node: NodeIdx) -> i64 {
+    match (basis, id) {
+        (Basis::Nonzero, ResourceId::CPU) => nodes.nonzero(node).0,
+        (Basis::Nonzero, ResourceId::MEMORY) => nodes.nonzero(node).1,
+        _ => nodes.requested(id, node),
     }
 }
 

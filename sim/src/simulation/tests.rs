@@ -10,7 +10,7 @@ use berth_core::types::{Node, Phase, Pod, PodSpec};
 use super::*;
 
 fn engine() -> Engine {
-    let spec = ProfileSpec::default_named("default-scheduler", false);
+    let spec = ProfileSpec::default_named("default-scheduler");
     let profile = Profile::build(&spec, berth_plugins::registry()).expect("the profile is built");
     Engine::new(vec![profile], Setup::default())
 }

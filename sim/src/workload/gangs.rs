@@ -274,7 +274,7 @@ fn hint(key: &GroupKey, min: u32, leads: bool) -> GroupHint {
 
 fn part(role: &str, min_member: u32) -> SubGroup {
     let members = SubGroupMembers::Role(role.into());
-    SubGroup { name: role.into(), members, min_member, min_groups: None }
+    SubGroup { name: role.into(), members, min_member, min_groups: None, topology: Vec::new() }
 }
 
 fn spec(rng: &mut Rng, devices: bool, name: &Text) -> Arc<PodSpec> {

@@ -13,6 +13,31 @@ pub(crate) struct Problem {
     pub(crate) fabric: usize,
     /// What shared claims ask for.
     pub(crate) shared: Vec<Want>,
+    pub(crate) together: Together,
+}
+
+/// Which members must be in one zone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Together {
+    Anywhere,
+    All,
+    /// Those of the second kind, where they are a part.
+    Workers,
+    /// The first two, the next two, and so on.
+    Pairs,
+}
+
+impl Together {
+    /// Tells whether two members, by their place in the problem, must be in one zone.
+    pub(crate) fn binds(self, problem: &Problem, one: usize, other: usize) -> bool {
+        let worker = |at: usize| problem.members[at].worker;
+        match self {
+            Together::Anywhere => false,
+            Together::All => true,
+            Together::Workers => problem.workers.is_some() && worker(one) && worker(other),
+            Together::Pairs => one / 2 == other / 2,
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -96,7 +121,13 @@ impl Problem {
         let parts = n_workers > 0 && rng.below(4) == 0;
         let workers = parts.then(|| 1 + rng.below(n_workers as u64) as usize);
         let fabric = if claims { rng.below(4) as usize } else { 0 };
-        Problem { nodes, members, min, workers, fabric, shared }
+        let together = match rng.below(6) {
+            0 => Together::All,
+            1 => Together::Workers,
+            2 => Together::Pairs,
+            _ => Together::Anywhere,
+        };
+        Problem { nodes, members, min, workers, fabric, shared, together }
     }
 }
 

@@ -13,7 +13,7 @@ use berth_core::types::device::{
     AttributeValue, Consumption, CounterSet, DeviceModel, NANOS, Placement, Quantity,
 };
 use berth_core::types::group::{
-    GroupHint, GroupKey, GroupKind, NATIVE, PodGroup, SubGroup, SubGroupMembers,
+    GroupHint, GroupKey, GroupKind, NATIVE, PodGroup, SubGroup, SubGroupMembers, TopologyConstraint,
 };
 use berth_core::types::{
     Device, DeviceClass, Labels, Owner, Pod, PodClaim, PodRequests, PodSpec, PodUid, ResourceClaim,
@@ -21,7 +21,7 @@ use berth_core::types::{
 };
 
 use super::engine::engine;
-use super::problem::{Claim, Devices, Problem, Want};
+use super::problem::{Claim, Devices, Problem, Together, Want};
 
 const DRIVER: &str = "gpu.example.com";
 const ROOT: &str = "resource.kubernetes.io/pcieRoot";
@@ -78,6 +78,7 @@ fn check(problem: &Problem, engine: &Engine) -> Result<(), String> {
     let cluster = engine.cluster();
     let mut on_node = vec![Vec::new(); problem.nodes.len()];
     let mut placed = vec![false; problem.members.len()];
+    let mut zones = vec![None; problem.members.len()];
     for (at, member) in problem.members.iter().enumerate() {
         let record = cluster.pod(&PodUid(format!("m{at}").into())).ok_or("a member is gone")?;
         let Some(node) = record.place.node() else { continue };
@@ -85,6 +86,14 @@ fn check(problem: &Problem, engine: &Engine) -> Result<(), String> {
         let node: usize = name[1..].parse().map_err(|_| "no such node".to_owned())?;
         on_node[node].push(member);
         placed[at] = true;
+        zones[at] = Some(problem.nodes[node].zone);
+    }
+    let apart = |one: usize, other: usize| {
+        let bound = problem.together.binds(problem, one, other);
+        bound && zones[one].is_some() && zones[other].is_some() && zones[one] != zones[other]
+    };
+    if (0..zones.len()).any(|one| (0..one).any(|other| apart(one, other))) {
+        return Err("members are in two zones that must be in one".to_owned());
     }
     for (node, members) in problem.nodes.iter().zip(&on_node) {
         let cpu: i64 = members.iter().map(|member| member.cpu).sum();
@@ -125,12 +134,22 @@ fn events(problem: &Problem) -> Vec<ClusterEvent> {
         }));
     }
     let mut object = PodGroup::gang(key(), "g", problem.min as u32);
+    let zone = TopologyConstraint::required(ZONE.into());
+    match problem.together {
+        Together::Anywhere | Together::Workers => {}
+        Together::All => object.topology = vec![zone.clone()],
+        Together::Pairs => {
+            object.topology = vec![TopologyConstraint { slice: Some(2), ..zone.clone() }];
+        }
+    }
     if let Some(want) = problem.workers {
+        let near = problem.together == Together::Workers;
         let part = |name: &str, min_member| SubGroup {
             name: name.into(),
             members: SubGroupMembers::Role(name.into()),
             min_member,
             min_groups: None,
+            topology: if near { vec![zone.clone()] } else { Vec::new() },
         };
         object.sub_groups = vec![part("worker", want as u32)];
     }

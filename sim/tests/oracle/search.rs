@@ -67,7 +67,7 @@ impl Search<'_> {
         let at = self.placed.len();
         let Some(member) = self.problem.members.get(at) else { return self.suffices() };
         for node in 0..self.problem.nodes.len() {
-            if !self.has_room(member, node) {
+            if !self.has_room(member, node) || !self.is_near(at, node) {
                 continue;
             }
             self.placed.push(Some(node));
@@ -101,6 +101,15 @@ impl Search<'_> {
             && (there.len() as i64) < has.pods
             && cpu + member.cpu <= has.cpu
             && gpus + member.gpus <= has.gpus
+    }
+
+    /// The node is in the zone of all whom the member must be near.
+    fn is_near(&self, member: usize, node: usize) -> bool {
+        let (problem, zone) = (self.problem, self.problem.nodes[node].zone);
+        let mut placed = self.placed.iter().enumerate().filter_map(|(at, on)| Some((at, (*on)?)));
+        placed.all(|(other, on)| {
+            !problem.together.binds(problem, member, other) || problem.nodes[on].zone == zone
+        })
     }
 
     /// Chooses the devices of the member's claims from the `next`th on, then places the others.

@@ -7,7 +7,7 @@ use berth_sim::HOLD_SLOTS;
 
 /// An engine as `berth` makes it without a configuration.
 pub(crate) fn engine(setup: Setup) -> Engine {
-    let mut spec = ProfileSpec::default_named("default-scheduler", false);
+    let mut spec = ProfileSpec::default_named("default-scheduler");
     // Drivers of the simulation take seconds.
     let waits = Value::map([("bindingTimeout", Value::text("20s"))]);
     spec.args.insert("DynamicResources".into(), waits);

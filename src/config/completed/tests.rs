@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use berth_core::framework::profile_spec::DEFAULT_MULTI_POINT;
+use berth_core::framework::profile_spec::{DEFAULT_MULTI_POINT, GROUP_MULTI_POINT};
 
 use super::super::load;
 use super::*;
@@ -12,11 +12,11 @@ const HEAD: &str = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedu
 /// Completes `body`, and checks that what is written loads and is written the same.
 #[track_caller]
 fn written(body: &str) -> Value {
-    let loaded = load(&format!("{HEAD}{body}"), false).unwrap();
+    let loaded = load(&format!("{HEAD}{body}")).unwrap();
     let first = completed(&loaded);
     let yaml = serde_saphyr::to_string(&first).unwrap();
     for text in [first.to_string(), yaml] {
-        let again = load(&text, false).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        let again = load(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
         assert_eq!(completed(&again), first);
         assert_eq!(again.leader_election, loaded.leader_election);
         assert_eq!(again.client_connection, loaded.client_connection);
@@ -40,11 +40,13 @@ fn the_default_is_what_the_real_configz_serves() {
     };
     let observed: Value = serde_json::from_str(&text).unwrap();
     // Observed with the gates of pod groups on.
-    let mut ours = Configuration::defaults(true);
+    let mut ours = Configuration::defaults();
     ours.client_connection.kubeconfig = "KUBECONFIG".to_owned();
     let mut ours = completed(&ours);
     let configs = ours["profiles"][0]["pluginConfig"].as_array_mut().unwrap();
-    assert_eq!(configs.pop().unwrap()["name"], "GangScheduling", "its arguments are our own");
+    for name in ["TopologyPlacementGenerator", "GangScheduling"] {
+        assert_eq!(configs.pop().unwrap()["name"], name, "its arguments are our own");
+    }
     assert_eq!(ours, observed["componentconfig"]);
 }
 
@@ -92,24 +94,25 @@ fn arguments_for_packing_are_completed_with_what_holds_without_them() {
     });
     assert_eq!(*packing, want);
     let rules = |text: &str| {
-        let loaded = load(text, false).unwrap();
+        let loaded = load(text).unwrap();
         crate::assemble::assemble(&loaded, 0).unwrap().0[0].packing.clone().unwrap()
     };
     let given = rules(&format!("{HEAD}{file}"));
     assert_eq!(rules(&written.to_string()), given, "written out they mean the same");
 }
 
-/// kube-scheduler writes no GangScheduling unless its gate is on.
+/// kube-scheduler writes no plugins of groups unless their gates are on.
 #[test]
 fn a_file_that_kube_scheduler_wrote_enables_what_it_enables_and_groups() {
     let entry = |(name, weight): &(&str, i32)| json!({"name": name, "weight": weight});
     let all: Vec<Value> = DEFAULT_MULTI_POINT.iter().map(entry).collect();
     let profile = json!({"schedulerName": "s", "plugins": {"multiPoint": {"enabled": all}}});
     let file = json!({"apiVersion": API_VERSION, "kind": KIND, "profiles": [profile]});
-    let loaded = load(&file.to_string(), false).unwrap();
+    let loaded = load(&file.to_string()).unwrap();
     assert_eq!(crate::assemble::refusals(&loaded), []);
     let enabled = &loaded.profiles[0].plugins.multi_point.enabled;
-    assert_eq!(enabled.last().unwrap().name, "GangScheduling");
+    let groups = enabled[DEFAULT_MULTI_POINT.len()..].iter().map(|it| it.name.as_str());
+    assert!(groups.eq(GROUP_MULTI_POINT.map(|(name, _)| name)));
 }
 
 #[test]
@@ -119,9 +122,9 @@ fn what_is_written_loads_unchanged() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("config");
     for entry in std::fs::read_dir(folder).unwrap() {
         let text = std::fs::read_to_string(entry.unwrap().path()).unwrap();
-        let loaded = load(&text, false).unwrap();
+        let loaded = load(&text).unwrap();
         let first = completed(&loaded);
-        let again = load(&first.to_string(), false).unwrap();
+        let again = load(&first.to_string()).unwrap();
         assert_eq!(completed(&again), first);
     }
 }

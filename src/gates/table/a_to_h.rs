@@ -110,8 +110,7 @@ pub(super) static A_TO_H: [Gate; 100] = [
         Beta,
         false,
         Followed(
-            "TopologyPlacementGenerator and PodGroupPodsCount are among the default plugins; \
-             GangScheduling is without it too",
+            "pods in groups start together; they do without it too, where the server has groups",
         ),
     ),
     locked("GitRepoVolumeDriver", Deprecated, false, NoEffect),

@@ -266,6 +266,26 @@ pub const UPSTREAM: &[Family] = &[
         "Time from a pod's first place in the active queue to its confirmed bind.",
     ),
     counter(
+        "scheduler_podgroup_schedule_attempts_total",
+        Alpha,
+        &["profile", "result"],
+        "Attempts to place groups of pods: scheduled, unschedulable (no room), error (a fault).",
+    ),
+    histogram(
+        "scheduler_podgroup_scheduling_algorithm_duration_seconds",
+        Alpha,
+        &[],
+        ATTEMPT,
+        "Time that the search for places for a whole group took.",
+    ),
+    histogram(
+        "scheduler_podgroup_scheduling_attempt_duration_seconds",
+        Alpha,
+        &["profile", "result"],
+        ATTEMPT,
+        "Time of an attempt to place a group, from the search to the plan if there is one.",
+    ),
+    counter(
         "scheduler_preemption_attempts_total",
         Stable,
         &[],

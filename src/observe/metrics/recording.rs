@@ -196,10 +196,32 @@ impl Recorder {
 
     fn reported(&mut self, reports: &[&CycleReport], begun: Instant, took: Duration) {
         let steps: u64 = reports.iter().map(|report| report.steps + STEPS_AN_ATTEMPT).sum();
+        // A group's members are reported one after the other.
+        let mut groups: Vec<(&CycleReport, f64)> = Vec::new();
         for report in reports {
             let part = (report.steps + STEPS_AN_ATTEMPT) as f64 / steps as f64;
-            self.attempt(report, begun, took.as_secs_f64() * part);
+            let seconds = took.as_secs_f64() * part;
+            self.attempt(report, begun, seconds);
+            match groups.last_mut() {
+                Some((first, sum)) if first.group == report.group => *sum += seconds,
+                _ => groups.push((report, seconds)),
+            }
         }
+        groups.retain(|(first, _)| first.group.is_some());
+        groups.into_iter().for_each(|(first, seconds)| self.group_attempt(first, seconds));
+    }
+
+    fn group_attempt(&self, report: &CycleReport, seconds: f64) {
+        let result = match report.outcome {
+            Outcome::Planned => "scheduled",
+            Outcome::Unschedulable => "unschedulable",
+            Outcome::Error => "error",
+        };
+        let families = self.metrics.families();
+        let labels = [&*report.scheduler_name, result];
+        families.group_algorithm.with_label_values(NO_LABELS).observe(seconds);
+        families.group_attempts.with_label_values(&labels).inc();
+        families.group_attempt_duration.with_label_values(&labels).observe(seconds);
     }
 
     fn attempt(&mut self, report: &CycleReport, begun: Instant, seconds: f64) {

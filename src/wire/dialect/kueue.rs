@@ -7,19 +7,16 @@ use berth_core::types::Text;
 use berth_core::types::group::{Dialect, GroupHint, Rank};
 
 use super::{DialectDef, PodWords, count};
-use crate::wire::problem::shown;
 use crate::wire::reading::Reading;
 
 const NAME: Dialect = Dialect { rank: Rank::Counted, name: "kueue" };
 const LABEL: &str = "kueue.x-k8s.io/pod-group-name";
 const TOTAL_COUNT: &str = "kueue.x-k8s.io/pod-group-total-count";
-const TOPOLOGY: &str = "kueue.x-k8s.io/podset-required-topology";
-const SLICE_TOPOLOGY: &str = "kueue.x-k8s.io/podset-slice-required-topology";
 
 pub(super) static DIALECT: DialectDef = DialectDef {
     dialect: NAME,
     summary: "label kueue.x-k8s.io/pod-group-name, annotation kueue.x-k8s.io/pod-group-total-count",
-    annotations: &[TOTAL_COUNT, TOPOLOGY, SLICE_TOPOLOGY],
+    annotations: &[TOTAL_COUNT],
     hint,
     objects: &[],
     peer: None,
@@ -34,12 +31,5 @@ fn hint(words: &PodWords<'_>, reading: &mut Reading<'_>) -> Option<GroupHint> {
         Err(problem) => (None, Some(problem)),
     };
     let hint = GroupHint::of_object(NAME, name);
-    Some(GroupHint { needs_object: false, min_member, problem, topology: topology(words), ..hint })
-}
-
-fn topology(words: &PodWords<'_>) -> Option<Text> {
-    let whole = words.annotation(TOPOLOGY).map(|level| ("level", level));
-    let slice = || words.annotation(SLICE_TOPOLOGY).map(|level| ("level of slices", level));
-    let (what, level) = whole.or_else(slice)?;
-    Some(format!("required topology {what} \"{}\"", shown(level)).into())
+    Some(GroupHint { needs_object: false, min_member, problem, ..hint })
 }

@@ -246,7 +246,7 @@ fn topology(
     let mut topology = Vec::new();
     reading.each(&at.field("topology"), &constraints.topology, |reading, at, constraint| {
         let level = reading.required_text(&at.field("key"), &constraint.key);
-        topology.push(TopologyConstraint { level, required: true });
+        topology.push(TopologyConstraint::required(level));
     });
     topology
 }

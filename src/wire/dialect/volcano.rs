@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use berth_core::types::group::{
     Dialect, GroupHint, GroupKind, GroupPhase, GroupTold, GroupWords, PodGroup, Quorum, Rank,
-    SubGroup, SubGroupMembers, TopologyConstraint,
+    SubGroup, SubGroupMembers, TopologyConstraint, TopologyLevel,
 };
 use berth_core::types::{PodUid, Text};
 use serde_json::{Value as Json, json};
@@ -144,13 +144,11 @@ impl Conversion for PodGroups {
         if min_member > 0 {
             group.quorum = Quorum::AtLeast(min_member);
         }
-        let topology = &mut group.topology;
-        constrain(reading, &SPEC.field("networkTopology"), &spec.network_topology, topology);
+        let at = SPEC.field("networkTopology");
+        group.topology = constraints(reading, &at, &spec.network_topology);
         group.sub_groups = tasks(reading, &spec.min_task_member, min_member);
         let at = SPEC.field("subGroupPolicy");
         reading.each(&at, &spec.sub_group_policy, |reading, at, policy| {
-            let at_topology = at.field("networkTopology");
-            constrain(reading, &at_topology, &policy.network_topology, &mut group.topology);
             group.sub_groups.push(sub_group(reading, at, policy));
         });
     }
@@ -193,7 +191,7 @@ fn tasks(reading: &mut Reading<'_>, tasks: &Field<Map<i64>>, min_member: u32) ->
     let sub_group = |(task, min_member): (&str, u32)| {
         let name = reading.tables.intern(task);
         let members = SubGroupMembers::Role(name.clone());
-        SubGroup { name, members, min_member, min_groups: None }
+        SubGroup { name, members, min_member, min_groups: None, topology: Vec::new() }
     };
     minimums.into_iter().filter(|(_, minimum)| *minimum > 0).map(sub_group).collect()
 }
@@ -209,16 +207,17 @@ fn sub_group(reading: &mut Reading<'_>, at: &Path<'_>, policy: &SubGroupPolicy) 
         // The defaults of its CRD.
         min_member: size.unwrap_or(1),
         min_groups: Some(min_groups.unwrap_or(0)),
+        topology: constraints(reading, &at.field("networkTopology"), &policy.network_topology),
     }
 }
 
-fn constrain(
+/// The tier allowed is how far apart members may be; the nearer, the better.
+fn constraints(
     reading: &mut Reading<'_>,
     at: &Path<'_>,
     network_topology: &Field<NetworkTopology>,
-    topology: &mut Vec<TopologyConstraint>,
-) {
-    let Some(wanted) = reading.opt(at, network_topology) else { return };
+) -> Vec<TopologyConstraint> {
+    let Some(wanted) = reading.opt(at, network_topology) else { return Vec::new() };
     let mode_at = at.field("mode");
     let required = match reading.opt(&mode_at, &wanted.mode).map_or("", String::as_str) {
         "" | "hard" => true,
@@ -229,10 +228,18 @@ fn constrain(
         }
     };
     let name = reading.opt_text(&at.field("highestTierName"), &wanted.highest_tier_name);
-    let tier = reading.int32(&at.field("highestTierAllowed"), &wanted.highest_tier_allowed);
+    let at = at.field("highestTierAllowed");
+    let tier = number(reading, &at, &wanted.highest_tier_allowed, 1);
     // One tier is the default of its CRD.
-    let level = name.unwrap_or_else(|| format!("tier {}", tier.unwrap_or(1)).into());
-    topology.push(TopologyConstraint { level, required });
+    let allowed = name.map_or(TopologyLevel::Tier(tier.unwrap_or(1)), TopologyLevel::Named);
+    let nearest = TopologyLevel::Tier(1);
+    let near = TopologyConstraint { level: nearest.clone(), required: false, slice: None };
+    let within = TopologyConstraint { level: allowed.clone(), required: true, slice: None };
+    match required {
+        true if allowed == nearest => vec![within],
+        true => vec![within, near],
+        false => vec![near],
+    }
 }
 
 /// Returns reason and message of the condition of this type, if it is true.

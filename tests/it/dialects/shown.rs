@@ -3,6 +3,7 @@
 use berth_core::types::Pod;
 use berth_core::types::group::{
     Dialect, DisruptionMode, GroupHint, GroupKind, PodGroup, Quorum, SubGroup, SubGroupMembers,
+    TopologyConstraint,
 };
 
 /// Returns one line: what the pod says in the dialect.
@@ -31,8 +32,8 @@ fn said(hint: &GroupHint) -> String {
     if let Some(role) = &hint.role {
         said += &format!(", as {role}");
     }
-    if let Some(topology) = &hint.topology {
-        said += &format!(", {topology}");
+    for constraint in &hint.topology {
+        said += &format!(", {}", topology(constraint));
     }
     if let Some(problem) = &hint.problem {
         said += &format!("; problem: {problem}");
@@ -44,10 +45,7 @@ fn said(hint: &GroupHint) -> String {
 pub(super) fn group(group: &PodGroup) -> String {
     let mut lines = vec![headline(group)];
     lines.extend(group.sub_groups.iter().map(sub_group));
-    lines.extend(group.topology.iter().map(|constraint| {
-        let mode = if constraint.required { "required" } else { "preferred" };
-        format!("{mode} topology {}", constraint.level)
-    }));
+    lines.extend(group.topology.iter().map(topology));
     lines.extend(group.claims.iter().map(|claim| {
         let from = if claim.from_template { "from template" } else { "is" };
         format!("claim {} {from} {}", claim.name, claim.source)
@@ -64,6 +62,12 @@ pub(super) fn group(group: &PodGroup) -> String {
     let first = lines.remove(0);
     let rest: String = lines.iter().map(|line| format!("  {line}\n")).collect();
     format!("{first}\n{rest}")
+}
+
+fn topology(constraint: &TopologyConstraint) -> String {
+    let mode = if constraint.required { "required" } else { "preferred" };
+    let slice = constraint.slice.map_or(String::new(), |n| format!(" for each {n} members"));
+    format!("{mode} topology {}{slice}", constraint.level)
 }
 
 fn headline(group: &PodGroup) -> String {
@@ -88,7 +92,7 @@ fn headline(group: &PodGroup) -> String {
 }
 
 fn sub_group(sub_group: &SubGroup) -> String {
-    let SubGroup { name, members, min_member, min_groups } = sub_group;
+    let SubGroup { name, members, min_member, min_groups, topology } = sub_group;
     let who = match members {
         SubGroupMembers::Role(role) => format!("as {role}"),
         SubGroupMembers::Labels { selector, keys } => {
@@ -100,5 +104,6 @@ fn sub_group(sub_group: &SubGroup) -> String {
         }
     };
     let groups = min_groups.map_or(String::new(), |n| format!(", {n} of them"));
-    format!("sub-group {name}: members {who}, at least {min_member} each{groups}")
+    let near: String = topology.iter().map(|it| format!(", {}", self::topology(it))).collect();
+    format!("sub-group {name}: members {who}, at least {min_member} each{groups}{near}")
 }

@@ -11,8 +11,12 @@ use berth::config::Configuration;
 use berth::observe::metrics::{Metrics, Recorder};
 use berth_core::engine::{Decision, Engine, Input, Write, WriteResult, Written};
 use berth_core::framework::Op;
-use berth_core::snapshot::ClusterEvent;
-use berth_core::types::{Node, Pod, PodRequests, PodSpec, PodUid, Resources, Timestamp};
+use berth_core::snapshot::{ClusterEvent, GroupEvent};
+use berth_core::types::group::{GroupKind, NATIVE};
+use berth_core::types::{
+    GroupHint, GroupKey, Node, Owner, Pod, PodGroup, PodRequests, PodSpec, PodUid, Resources,
+    Timestamp,
+};
 
 /// An engine with the usual profile, and its recorder.
 pub(crate) struct Burst {
@@ -58,7 +62,7 @@ impl Burst {
 
     /// Makes one with or without the stopwatch of a running Berth.
     pub(crate) fn of(nodes: usize, timed: bool) -> Burst {
-        let configuration = Configuration::defaults(false);
+        let configuration = Configuration::defaults();
         let (profiles, mut setup) = assemble(&configuration, 1).expect("the defaults are sound");
         let metrics = Metrics::default();
         if timed {
@@ -92,6 +96,21 @@ impl Burst {
         }
     }
 
+    /// Adds a group and its two members.
+    pub(crate) fn gang(&mut self) {
+        let (namespace, name) = ("default".into(), "train".into());
+        let key = GroupKey { dialect: NATIVE, kind: GroupKind::Pods, namespace, name };
+        let group = GroupEvent::Applied(Box::new(PodGroup::gang(key, "uid-of-train", 2)));
+        self.input(Input::Cluster(ClusterEvent::Groups(group)));
+        for name in ["rank-0", "rank-1"] {
+            let ClusterEvent::PodApplied(mut member) = pod(name, 500) else { continue };
+            member.add_group_hint(GroupHint::of_object(NATIVE, "train".into()));
+            let (kind, name, uid) = ("Job".into(), "train".into(), "uid-of-job".into());
+            member.owner = Some(Owner { kind, name, uid });
+            self.input(Input::Cluster(ClusterEvent::PodApplied(member)));
+        }
+    }
+
     /// Schedules `count` pods and one that fits nowhere, and returns what was decided.
     pub(crate) fn run(mut self, count: usize) -> Vec<String> {
         let mut decided = Vec::new();
@@ -106,7 +125,8 @@ impl Burst {
             decided.extend(poll.decisions.iter().map(|decision| format!("{decision:?}")));
             writes.extend(poll.decisions.into_iter().filter_map(write));
             if let Some(Write { id, op, .. }) = writes.pop_front() {
-                assert!(matches!(op, Op::Bind { .. } | Op::SetCondition { .. }), "{op:?}");
+                let told = matches!(op, Op::SetCondition { .. } | Op::TellGroup { .. });
+                assert!(told || matches!(op, Op::Bind { .. }), "{op:?}");
                 let result = WriteResult::Done(Written::default());
                 self.input(Input::Outcome { write: id, result });
             } else if !working {

@@ -34,13 +34,19 @@ macro_rules! point {
     };
 }
 
-const GANGS: &str = "GangScheduling is on by default and has arguments of its own";
+const GANGS: &str = "plugins of groups are on by default and have arguments of their own";
 
 pub(super) const TABLE: &[Explained] = &[
     because("--write-config-to .profiles[0].pluginConfig[8].*", GANGS),
+    because("--write-config-to .profiles[0].pluginConfig[9].*", GANGS),
     because("--write-config-to .profiles[0].plugins.multiPoint.enabled[20].*", GANGS),
+    because("--write-config-to .profiles[0].plugins.multiPoint.enabled[21].*", GANGS),
+    because("--write-config-to .profiles[0].plugins.multiPoint.enabled[22].*", GANGS),
     because("configz .componentconfig.profiles[0].pluginConfig[8].*", GANGS),
+    because("configz .componentconfig.profiles[0].pluginConfig[9].*", GANGS),
     because("configz .componentconfig.profiles[0].plugins.multiPoint.enabled[20].*", GANGS),
+    because("configz .componentconfig.profiles[0].plugins.multiPoint.enabled[21].*", GANGS),
+    because("configz .componentconfig.profiles[0].plugins.multiPoint.enabled[22].*", GANGS),
     because("metrics family aggregator_discovery_*", NOT_OURS),
     because("metrics family apiserver_*", NOT_OURS),
     because("metrics family authenticat*", NOT_OURS),

@@ -13,7 +13,7 @@ use crate::framework::Cycle;
 use crate::snapshot::{NodeIdx, Overlay};
 use crate::types::Pod;
 
-use super::Gang;
+use super::{Gang, Turn};
 
 impl Gang {
     /// Returns the decisions that, changed, may give `pod` a place. The pod was the last that the
@@ -25,11 +25,11 @@ impl Gang {
         overlay: &mut Overlay<'_>,
     ) -> BTreeSet<usize> {
         let (class, independent) = placer.last_class();
-        let next = self.order.get(self.frames.len());
-        let units = next.map(|member| &self.view.members[*member].units);
+        let next = self.order.get(self.frames.len()).and_then(Turn::member);
+        let units = next.map(|member| &self.view.members[member].units);
         let mut on_node: BTreeMap<NodeIdx, Vec<usize>> = BTreeMap::new();
         for (at, frame) in self.frames.iter().enumerate() {
-            if let Some(spot) = &frame.spot {
+            if let Some(spot) = frame.spot() {
                 on_node.entry(spot.node).or_default().push(at);
             }
         }
@@ -40,16 +40,17 @@ impl Gang {
         for (node, frames) in on_node {
             let alike = |at: &usize| {
                 let frame = &self.frames[*at];
-                let same = frame.spot.as_ref().is_some_and(|spot| spot.class == class);
-                same && Some(&self.view.members[frame.member].units) == units
+                let same = frame.spot().is_some_and(|spot| spot.class == class);
+                let of = frame.member().map(|member| &self.view.members[member].units);
+                same && of == units
             };
             let others: Vec<usize> = frames.iter().copied().filter(|at| !alike(at)).collect();
             if others.is_empty() {
                 continue;
             }
             let mark = overlay.checkpoint();
-            for at in &frames {
-                overlay.evict(self.uid(self.frames[*at].member));
+            for member in frames.iter().filter_map(|at| self.frames[*at].member()) {
+                overlay.evict(self.uid(member));
             }
             let cycle = Cycle { pod, cluster: overlay.cluster() };
             if verdict_on(placer.profile, cycle, node).fits() {

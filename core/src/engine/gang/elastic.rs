@@ -7,7 +7,7 @@ use crate::engine::placing::Placer;
 use crate::engine::unfit::Unplaced;
 use crate::snapshot::Overlay;
 
-use super::{Frame, Gang, Trial};
+use super::{Frame, Gang, Made, Trial, Turn};
 
 impl Gang {
     /// Drops members whose part of the group has come to nothing, then places who else fits: parts
@@ -21,12 +21,12 @@ impl Gang {
     ) {
         self.drop_leftovers(placer, overlay);
         let decided: BTreeSet<usize> =
-            self.frames.iter().filter(|f| f.spot.is_some()).map(|f| f.member).collect();
-        let rest = self.order.iter().copied().filter(|member| !decided.contains(member));
+            self.frames.iter().filter(|it| it.spot().is_some()).filter_map(Frame::member).collect();
+        let members = self.order.iter().filter_map(Turn::member);
+        let rest: Vec<usize> = members.filter(|member| !decided.contains(member)).collect();
         let mut by_part: BTreeMap<Option<usize>, Vec<usize>> = BTreeMap::new();
-        let numbers = self.numbers(|_| false);
-        let enough = self.view.enough(&numbers);
-        for member in rest.collect::<Vec<_>>() {
+        let enough = self.view.enough(&self.numbers(|_| false));
+        for member in rest {
             let units = &self.view.members[member].units;
             let open = units.iter().copied().find(|unit| !enough[*unit]);
             by_part.entry(open).or_default().push(member);
@@ -35,32 +35,71 @@ impl Gang {
             if !budget.left() {
                 return;
             }
-            match part {
-                None => {
-                    for member in members {
-                        self.place_one(member, placer, overlay, budget);
-                    }
-                }
-                Some(part) => self.place_part(part, &members, placer, overlay, budget),
-            }
+            self.place_part(part, &members, placer, overlay, budget);
         }
     }
 
+    /// Places members as they fit; those of a part that needs more of them than fit, not at all. If a
+    /// placement was to be chosen for them, the next is tried until one takes some.
     fn place_part(
         &mut self,
-        part: usize,
+        part: Option<usize>,
         members: &[usize],
         placer: &mut Placer<'_>,
         overlay: &mut Overlay<'_>,
         budget: &mut Budget,
     ) {
         let from = self.frames.len();
-        for member in members {
-            self.place_one(*member, placer, overlay, budget);
+        loop {
+            for member in members {
+                if self.open_domains(*member, placer, overlay, budget) {
+                    self.place_one(*member, placer, overlay, budget);
+                }
+            }
+            let done = match part {
+                Some(part) => self.view.enough(&self.numbers(|_| false))[part],
+                None => self.frames[from..].iter().any(|frame| frame.spot().is_some()),
+            };
+            if done {
+                return;
+            }
+            let Some(first) = self.cut(from, overlay) else { return };
+            let (Turn::Domain(unit), Made::Within(mut choice)) = (first.turn, first.made) else {
+                return;
+            };
+            choice.candidates.drain(..=choice.at);
+            if choice.candidates.is_empty() || !budget.left() {
+                return;
+            }
+            self.choose(unit, choice.candidates);
         }
-        if !self.view.enough(&self.numbers(|_| false))[part] {
-            self.cut(from, overlay);
+    }
+
+    /// Sees to it that the placements are chosen which a member must be in. False if there is none
+    /// for one of its units.
+    fn open_domains(
+        &mut self,
+        member: usize,
+        placer: &mut Placer<'_>,
+        overlay: &mut Overlay<'_>,
+        budget: &mut Budget,
+    ) -> bool {
+        let units: Vec<usize> = self.constrained(member).collect();
+        for unit in units {
+            if self.chosen.contains_key(&unit) {
+                continue;
+            }
+            match self.survey(unit, placer, overlay, budget) {
+                Ok(candidates) if !candidates.is_empty() => self.choose(unit, candidates),
+                Ok(_) => {
+                    // What went wrong meanwhile shows again where the group needs the member.
+                    let _ = self.note_no_room(unit, placer, overlay, budget);
+                    return false;
+                }
+                Err(_) => return false,
+            }
         }
+        self.closed(member).is_none()
     }
 
     fn place_one(
@@ -72,7 +111,7 @@ impl Gang {
     ) {
         let uid = self.uid(member);
         let Some(pod) = overlay.cluster().pod(uid).map(|record| record.pod.clone()) else { return };
-        match self.place(&pod, &mut Trial::default(), placer, overlay, budget) {
+        match self.place(member, &pod, &mut Trial::default(), placer, overlay, budget) {
             Ok(placed) => self.push(member, Trial::default(), placed),
             Err(Unplaced::Unfit(unfit)) => {
                 self.note_furthest(&pod, Unplaced::Unfit(unfit), placer.last_class().0);
@@ -85,32 +124,36 @@ impl Gang {
     /// without it.
     fn drop_leftovers(&mut self, placer: &mut Placer<'_>, overlay: &mut Overlay<'_>) {
         let enough = self.view.enough(&self.numbers(|_| false));
-        let useless = |frame: &Frame| {
-            let units = &self.view.members[frame.member].units;
-            frame.spot.is_some() && units.iter().any(|unit| !enough[*unit])
+        let useless = |frame: &Frame| match frame.turn {
+            Turn::Domain(unit) => !enough[unit],
+            Turn::Member(member) => {
+                let units = &self.view.members[member].units;
+                frame.spot().is_some() && units.iter().any(|unit| !enough[*unit])
+            }
         };
         let Some(first) = self.frames.iter().position(useless) else { return };
         let keep: Vec<bool> = self.frames.iter().map(|frame| !useless(frame)).collect();
         let mut kept = self.view.count(|member| member.placed);
-        for (frame, _) in
-            self.frames.iter().zip(&keep).filter(|(f, keep)| **keep && f.spot.is_some())
-        {
-            self.view.members[frame.member].units.iter().for_each(|unit| kept[*unit] += 1);
+        for (frame, _) in self.frames.iter().zip(&keep).filter(|(_, keep)| **keep) {
+            if let (Some(member), Some(_)) = (frame.member(), frame.spot()) {
+                self.view.members[member].units.iter().for_each(|unit| kept[*unit] += 1);
+            }
         }
         if !self.view.suffices(&kept) {
             return;
         }
         let frames = self.frames.split_off(first);
-        if let Some(mark) = frames.iter().find_map(|f| f.spot.as_ref()).map(|spot| spot.mark) {
+        self.chosen.retain(|_, at| *at < first);
+        if let Some(mark) = frames.iter().find_map(Frame::spot).map(|spot| spot.mark) {
             overlay.rollback(mark);
         }
         for (mut frame, _) in frames.into_iter().zip(&keep[first..]).filter(|(_, keep)| **keep) {
-            if let Some(spot) = &mut frame.spot
-                && !placer.place_as_before(overlay, self.uid(frame.member), spot, false)
+            if let (Made::Placed(spot), Turn::Member(member)) = (&mut frame.made, frame.turn)
+                && !placer.place_as_before(overlay, self.uid(member), spot, false)
             {
                 continue;
             }
-            self.frames.push(frame);
+            self.push_frame(frame);
         }
     }
 }

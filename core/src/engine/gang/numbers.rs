@@ -15,7 +15,13 @@ impl Gang {
         let Furthest { uid, mut unplaced, pod, alike, nodes, .. } = furthest;
         if let Unplaced::Unfit(unfit) = &mut unplaced {
             let wanted = self.alike(&pod);
-            unfit.error.numbers.insert(0, numbers(&pod, wanted, alike, nodes));
+            let survey = self.surveyed.as_ref();
+            unfit.error.placements = survey.map(|survey| survey.placements);
+            let text = match survey {
+                Some(survey) => survey.sentence(),
+                None => numbers(&pod, wanted, alike, nodes),
+            };
+            unfit.error.numbers.insert(0, text);
             unfit.error.numbers.extend(never_fits(cluster, &pod, wanted));
         }
         (uid, unplaced)

@@ -1,7 +1,7 @@
 //! In which order the members of a group are placed: those with the fewest nodes first.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::engine::budget::Budget;
 use crate::engine::placing::Placer;
@@ -10,7 +10,7 @@ use crate::framework::rng::Rng;
 use crate::snapshot::Overlay;
 use crate::types::Pod;
 
-use super::{Gang, Stopped};
+use super::{Gang, Stopped, Turn};
 
 impl Gang {
     /// Puts the members in order: by the number of nodes that fit, then larger ones first, then by
@@ -24,9 +24,11 @@ impl Gang {
     ) -> Result<(), Stopped> {
         // How many nodes fit a class, and the first member of it.
         let mut of_class: BTreeMap<u32, (usize, usize)> = BTreeMap::new();
-        let mut keys = Vec::with_capacity(self.order.len());
+        let mut keys = Vec::with_capacity(self.open.len());
+        let mut kinds: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+        let apart = self.units_apart();
         self.asks.clear();
-        for (at, member) in self.order.iter().enumerate() {
+        for (at, member) in self.open.iter().enumerate() {
             let uid = &self.view.members[*member].uid;
             let Some(pod) = overlay.cluster().pod(uid).map(|record| record.pod.clone()) else {
                 continue;
@@ -46,24 +48,50 @@ impl Gang {
                     (fit, at)
                 }
             };
-            keys.push(((fit, Reverse(size(&pod)), first), *member));
+            kinds.entry(class).or_default().push(*member);
+            let part = self.view.members[*member].units.iter().rfind(|unit| apart.contains(unit));
+            keys.push(((part, fit, Reverse(size(&pod)), first), *member));
         }
         // Stable: by age within a class. Classes stay together, so that a table is used in one go.
         keys.sort_by_key(|(key, _)| *key);
-        self.order = keys.into_iter().map(|(_, member)| member).collect();
-        self.shuffle(placer);
+        let mut members: Vec<usize> = keys.into_iter().map(|(_, member)| member).collect();
+        self.shuffle(&mut members, placer);
+        self.order = self.with_domains(members);
+        self.kinds = kinds.into_values().collect();
         self.ordered = true;
         Ok(())
     }
 
-    fn shuffle(&mut self, placer: &Placer<'_>) {
+    /// Units of which each has a placement of its own inside the group: their members follow each
+    /// other.
+    fn units_apart(&self) -> BTreeSet<usize> {
+        let units = self.view.units.iter().enumerate().skip(1);
+        units.filter(|(_, unit)| !unit.topology.is_empty()).map(|(at, _)| at).collect()
+    }
+
+    /// Puts the choice of a placement before the first member that it is about.
+    fn with_domains(&self, members: Vec<usize>) -> Vec<Turn> {
+        let mut order = Vec::with_capacity(members.len());
+        let mut seen = BTreeSet::new();
+        for member in members {
+            for unit in self.constrained(member) {
+                if seen.insert(unit) {
+                    order.push(Turn::Domain(unit));
+                }
+            }
+            order.push(Turn::Member(member));
+        }
+        order
+    }
+
+    fn shuffle(&self, members: &mut [usize], placer: &Placer<'_>) {
         if self.doublings == 0 {
             return;
         }
         let key = self.view.key.to_string();
         let mut rng = Rng::stream(placer.seed(), "gang", &key, u64::from(self.doublings));
-        for at in (1..self.order.len()).rev() {
-            self.order.swap(at, rng.below(at as u64 + 1) as usize);
+        for at in (1..members.len()).rev() {
+            members.swap(at, rng.below(at as u64 + 1) as usize);
         }
     }
 }

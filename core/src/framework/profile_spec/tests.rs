@@ -31,12 +31,11 @@ fn a_listed_default_keeps_its_place_and_other_names_follow() {
 }
 
 #[test]
-fn groups_come_last_and_only_with_their_gate() {
-    assert_eq!(default_multi_point(false).enabled.len(), 21, "upstream's 20 and GangScheduling");
-    let gated = shown(&default_multi_point(true));
+fn groups_come_last() {
+    let all = shown(&default_multi_point());
     let end = "NodeDeclaredFeatures:0 GangScheduling:0 TopologyPlacementGenerator:0 \
                PodGroupPodsCount:1";
-    assert!(gated.ends_with(end), "{gated}");
+    assert!(all.ends_with(end), "{all}");
 }
 
 #[test]
@@ -44,8 +43,8 @@ fn only_what_the_user_wrote_counts_as_explicit() {
     let user =
         PluginSets { multi_point: set(&[("Mine", 1)], &["ImageLocality"]), ..Default::default() };
     let spec = ProfileSpec {
-        plugins: user.merged_into(&PluginSets::defaults(false)),
-        ..ProfileSpec::default_named("s", false)
+        plugins: user.merged_into(&PluginSets::defaults()),
+        ..ProfileSpec::default_named("s")
     };
     assert_eq!(
         spec.explicitly_enabled(),

@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::snapshot::{Cluster, Place};
 use crate::types::group::{
-    GroupHint, GroupKey, GroupKind, PodGroup, Quorum, SubGroup, SubGroupMembers,
+    GroupHint, GroupKey, GroupKind, Quorum, SubGroup, SubGroupMembers, TopologyConstraint,
 };
 use crate::types::{Phase, Pod, PodUid, Text};
 
@@ -23,6 +23,10 @@ pub struct Unit {
     pub min_member: u32,
     /// How many of its parts must have what they need; `None` for all.
     pub min_parts: Option<u32>,
+    /// The unit that it is part of doesn't need it: it only says who must be near whom.
+    pub loose: bool,
+    /// Where its members may be.
+    pub topology: Vec<TopologyConstraint>,
 }
 
 /// A member that lives: not ended, not on its way out.
@@ -110,7 +114,7 @@ impl GroupView {
             let unit = &self.units[at];
             let (good, all) = parts[at];
             enough[at] = numbers[at] >= unit.min_member && good >= unit.min_parts.unwrap_or(all);
-            if let Some(parent) = unit.parent {
+            if let Some(parent) = unit.parent.filter(|_| !unit.loose) {
                 parts[parent].0 += u32::from(enough[at]);
                 parts[parent].1 += 1;
             }
@@ -137,7 +141,8 @@ impl GroupView {
             let (have, want) = (numbers[at], unit.min_member);
             return Lack::Members { have, want, of: unit.name.clone() };
         }
-        let parts = || (0..self.units.len()).filter(|part| self.units[*part].parent == Some(at));
+        let part = |part: &usize| self.units[*part].parent == Some(at) && !self.units[*part].loose;
+        let parts = || (0..self.units.len()).filter(part);
         let have = parts().filter(|part| enough[*part]).count() as u32;
         match (unit.min_parts, parts().find(|part| !enough[*part])) {
             (None, Some(part)) => {
@@ -173,6 +178,7 @@ impl Cluster {
         let (units, members) = (Vec::new(), Vec::new());
         let mut reading = Reading { cluster: self, complete, units, members };
         reading.group(key, None, 0)?;
+        reading.keep_together();
         let Reading { units, mut members, .. } = reading;
         if members.len() > MEMBERS_MAX {
             let text = format!("{} members; at most {MEMBERS_MAX} are supported", members.len());
@@ -218,12 +224,12 @@ impl Cluster {
     }
 }
 
-struct Reading<'a> {
-    cluster: &'a Cluster,
+pub(super) struct Reading<'a> {
+    pub(super) cluster: &'a Cluster,
     /// A group that has not enough members is not read to its end.
     complete: bool,
-    units: Vec<Unit>,
-    members: Vec<(&'a Pod, Member)>,
+    pub(super) units: Vec<Unit>,
+    pub(super) members: Vec<(&'a Pod, Member)>,
 }
 
 impl<'r> Reading<'r> {
@@ -237,7 +243,7 @@ impl<'r> Reading<'r> {
         let Some(object) = groups.object(key).cloned() else {
             return self.without_object(key, parent);
         };
-        if let Some(problem) = refusal(&object) {
+        if let Some(problem) = &object.problem {
             return Err(Lack::Refused(format!("pod group {key}: {problem}").into()));
         }
         let children: Vec<GroupKey> = groups.children(key).cloned().collect();
@@ -249,6 +255,7 @@ impl<'r> Reading<'r> {
             (Quorum::AtLeast(n), false) => (n, None),
         };
         let at = self.unit(key.name.clone(), parent, min_member, min_parts);
+        self.units[at].topology.clone_from(&object.topology);
         if of_groups {
             let too_few = |want: &u32| self.complete && children.len() < *want as usize;
             if let Some(want) = min_parts.filter(too_few) {
@@ -299,14 +306,15 @@ impl<'r> Reading<'r> {
         Ok(())
     }
 
-    fn unit(
+    pub(super) fn unit(
         &mut self,
         name: Text,
         parent: Option<usize>,
         min_member: u32,
         min_parts: Option<u32>,
     ) -> usize {
-        self.units.push(Unit { name, parent, min_member, min_parts });
+        let (loose, topology) = (false, Vec::new());
+        self.units.push(Unit { name, parent, min_member, min_parts, loose, topology });
         self.units.len() - 1
     }
 
@@ -324,7 +332,7 @@ impl<'r> Reading<'r> {
                 continue;
             }
             let hint = cluster.groups.first_hint(pod);
-            if let Some(problem) = hint.and_then(told_problem) {
+            if let Some(problem) = hint.and_then(|hint| hint.problem.as_ref()) {
                 return Err(Lack::Refused(format!("pod group {key}: {problem}").into()));
             }
             let role = hint.and_then(|hint| hint.role.as_ref());
@@ -355,20 +363,6 @@ fn belongs(cluster: &Cluster, pod: &Pod, key: &GroupKey) -> bool {
     }
 }
 
-fn refusal(object: &PodGroup) -> Option<Text> {
-    if let Some(problem) = &object.problem {
-        return Some(problem.clone());
-    }
-    let required = object.topology.iter().find(|constraint| constraint.required)?;
-    let level = &*required.level;
-    Some(format!("required topology {level:?} is not supported yet").into())
-}
-
-fn told_problem(hint: &GroupHint) -> Option<Text> {
-    let unsupported = |topology| Text::from(format!("{topology} is not supported yet"));
-    hint.problem.clone().or_else(|| hint.topology.as_ref().map(unsupported))
-}
-
 /// The sub-groups of one group, with the units made for them.
 struct Parts<'a> {
     sub_groups: Vec<(&'a SubGroup, usize)>,
@@ -383,7 +377,11 @@ impl<'a> Parts<'a> {
                 SubGroupMembers::Role(_) => (sub.min_member, None),
                 SubGroupMembers::Labels { .. } => (0, sub.min_groups),
             };
-            (sub, reading.unit(sub.name.clone(), Some(at), min_member, min_parts))
+            let unit = reading.unit(sub.name.clone(), Some(at), min_member, min_parts);
+            if matches!(sub.members, SubGroupMembers::Role(_)) {
+                reading.units[unit].topology.clone_from(&sub.topology);
+            }
+            (sub, unit)
         };
         let sub_groups = sub_groups.iter().map(unit).collect();
         Parts { sub_groups, combinations: BTreeMap::new() }
@@ -408,10 +406,11 @@ impl<'a> Parts<'a> {
                         keys.iter().map(|key| pod.labels.value(key).cloned()).collect();
                     let Some(values) = values else { continue };
                     let name = Text::from(format!("{}[{}]", sub.name, values.join(",")));
-                    let of = *self
-                        .combinations
-                        .entry((*at, values))
-                        .or_insert_with(|| reading.unit(name, Some(*at), sub.min_member, None));
+                    let of = *self.combinations.entry((*at, values)).or_insert_with(|| {
+                        let unit = reading.unit(name, Some(*at), sub.min_member, None);
+                        reading.units[unit].topology.clone_from(&sub.topology);
+                        unit
+                    });
                     units.extend([*at, of]);
                 }
             }

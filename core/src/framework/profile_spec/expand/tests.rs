@@ -92,10 +92,8 @@ fn wrong_and_repeated_entries_are_errors_at_their_paths() {
 #[test]
 fn a_profile_sorts_its_queue_once_and_binds() {
     let check = |multi_point: &str, want: &[&str]| {
-        let spec = ProfileSpec {
-            plugins: sets(multi_point, &[]),
-            ..ProfileSpec::default_named("x", false)
-        };
+        let spec =
+            ProfileSpec { plugins: sets(multi_point, &[]), ..ProfileSpec::default_named("x") };
         let errors = spec.expand(&implements).err().unwrap_or_default();
         assert_eq!(lines(&errors), want, "{multi_point}");
     };
@@ -114,7 +112,7 @@ fn all_profiles_sort_the_queue_alike() {
     let spec = |name: &str, sorter: &str, args: i64| {
         let mut spec = ProfileSpec {
             plugins: sets(&format!("{sorter} B"), &[]),
-            ..ProfileSpec::default_named(name, false)
+            ..ProfileSpec::default_named(name)
         };
         spec.args.insert(sorter.into(), Value::Int(args));
         let expanded = spec.expand(&implements).expect("valid");

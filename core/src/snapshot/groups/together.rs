@@ -1,0 +1,99 @@
+//! Units for members that pods, or slices of a group, want near each other.
+
+use std::collections::BTreeMap;
+
+use crate::types::group::TopologyConstraint;
+use crate::types::{Pod, Text};
+
+use super::view::{Member, Reading};
+
+/// Labels that say which of its group a pod is, the first that all of a unit's members have counts.
+const INDEX_LABELS: [&str; 3] = [
+    "kueue.x-k8s.io/pod-group-pod-index",
+    "batch.kubernetes.io/job-completion-index",
+    "apps.kubernetes.io/pod-index",
+];
+
+impl Reading<'_> {
+    /// Adds what members themselves say of their topology, then cuts into slices what is to be kept
+    /// together slice by slice. Expects the members in their order only where nothing indexes them.
+    pub(super) fn keep_together(&mut self) {
+        self.follow_members();
+        for at in 0..self.units.len() {
+            let topology = std::mem::take(&mut self.units[at].topology);
+            let (sliced, whole) = topology.into_iter().partition(|it| it.slice.is_some());
+            self.units[at].topology = whole;
+            self.slice(at, sliced);
+        }
+    }
+
+    /// Members that say the same make a part; if all of them do, it is the group's own word.
+    fn follow_members(&mut self) {
+        let mut says: BTreeMap<&[TopologyConstraint], Vec<usize>> = BTreeMap::new();
+        for at in 0..self.members.len() {
+            let hint = self.cluster.groups().first_hint(self.members[at].0);
+            says.entry(hint.map_or(&[], |hint| &hint.topology)).or_default().push(at);
+        }
+        let all = says.len() == 1;
+        for (constraints, members) in says {
+            match constraints.first() {
+                None => {}
+                Some(_) if all => self.units[0].topology.extend(constraints.iter().cloned()),
+                Some(first) => {
+                    let name = format!("{}[{}]", self.units[0].name, first.level);
+                    let part = self.part(0, name.into());
+                    self.units[part].topology = constraints.to_vec();
+                    self.put(part, &members);
+                }
+            }
+        }
+    }
+
+    fn slice(&mut self, of: usize, constraints: Vec<TopologyConstraint>) {
+        let Some(size) = constraints.iter().filter_map(|it| it.slice).min() else { return };
+        let mut members: Vec<usize> = (0..self.members.len()).collect();
+        members.retain(|at| self.members[*at].1.units.contains(&of));
+        let topology: Vec<TopologyConstraint> =
+            constraints.into_iter().map(|it| TopologyConstraint { slice: None, ..it }).collect();
+        for (nth, slice) in self.slices(members, size.max(1)) {
+            let part = self.part(of, format!("{}[slice {nth}]", self.units[of].name).into());
+            if slice.len() == size as usize {
+                // Of members that the group can do without, a slice is placed whole or not at all.
+                self.units[part].min_member = size;
+            }
+            self.units[part].topology.clone_from(&topology);
+            self.put(part, &slice);
+        }
+    }
+
+    /// Cuts members into slices of `size`: by their index where they have one, so that a slice stays
+    /// the same when one of them is made anew, else by age.
+    fn slices(&self, mut members: Vec<usize>, size: u32) -> BTreeMap<u32, Vec<usize>> {
+        let pod = |at: &usize| self.members[*at].0;
+        let index = |pod: &Pod, label: &str| pod.labels.value(label)?.parse::<u32>().ok();
+        let label = INDEX_LABELS
+            .into_iter()
+            .find(|label| members.iter().all(|at| index(pod(at), label).is_some()));
+        members.sort_by_key(|at| (pod(at).created, &pod(at).name, &pod(at).uid));
+        let mut slices: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+        for (nth, at) in (0u32..).zip(members) {
+            let index = label.and_then(|label| index(pod(&at), label)).unwrap_or(nth);
+            slices.entry(index / size).or_default().push(at);
+        }
+        slices
+    }
+
+    /// A part that says who must be near whom.
+    fn part(&mut self, of: usize, name: Text) -> usize {
+        let part = self.unit(name, Some(of), 0, None);
+        self.units[part].loose = true;
+        part
+    }
+
+    fn put(&mut self, part: usize, members: &[usize]) {
+        for at in members {
+            let Member { units, .. } = &mut self.members[*at].1;
+            units.push(part);
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! Groups that must stay together: which domain they go to, and who follows whom there.
+
+use berth_core::engine::Setup;
+use berth_core::snapshot::{ClusterEvent, GroupEvent};
+use berth_core::types::group::{Quorum, SubGroup, SubGroupMembers, TopologyConstraint};
+use berth_core::types::{Node, Pod, PodGroup};
+
+use crate::build::{With, gang, labelled, node, pod};
+use crate::harness::World;
+
+const PLUGINS: &[&str] = &["Order", "Cpu", "Gangs", "Racks", "Binder"];
+
+fn rack(name: &str, rack: &str, cpu: i64) -> Node {
+    labelled(node(name, cpu), &[("rack", rack), ("block", &rack[..1])])
+}
+
+fn world(nodes: &[(&str, &str, i64)]) -> World {
+    let mut w = World::of(PLUGINS, Setup::default());
+    nodes.iter().for_each(|(name, of, cpu)| w.node(rack(name, of, *cpu)));
+    w
+}
+
+fn group(w: &mut World, group: PodGroup) {
+    w.event(ClusterEvent::Groups(GroupEvent::Applied(Box::new(group))));
+}
+
+fn together(min: u32, constraints: &[TopologyConstraint]) -> PodGroup {
+    PodGroup { topology: constraints.to_vec(), ..gang("g", min) }
+}
+
+fn member(name: &str, cpu: i64) -> Pod {
+    pod(name, cpu).grouped("g").owned()
+}
+
+fn required() -> TopologyConstraint {
+    TopologyConstraint::required("rack".into())
+}
+
+fn members(w: &mut World, n: usize, cpu: i64) {
+    (0..n).for_each(|at| w.pod(member(&format!("p{at}"), cpu)));
+    w.run();
+}
+
+fn nodes_of(w: &World, n: usize) -> Vec<String> {
+    (0..n).map(|at| w.bound(&format!("p{at}"))).collect()
+}
+
+#[test]
+fn a_group_goes_to_the_domain_that_holds_it_and_leaves_least() {
+    let mut w = world(&[("a1", "a", 1), ("b1", "b", 4), ("b2", "b", 4), ("c1", "c", 2)]);
+    group(&mut w, together(2, &[required()]));
+    members(&mut w, 2, 1);
+    assert_eq!(nodes_of(&w, 2), ["c1", "c1"]);
+}
+
+#[test]
+fn nodes_without_the_label_are_in_no_domain() {
+    let mut w = world(&[("a1", "a", 1)]);
+    w.node(node("bare", 8));
+    group(&mut w, together(2, &[required()]));
+    members(&mut w, 2, 1);
+    assert_eq!(nodes_of(&w, 2), ["", ""]);
+    let message = w.condition("p0").message;
+    let wanted = "0/1 placements are available, first placement status: 0/2 nodes are available:";
+    assert!(message.starts_with(wanted), "{message}");
+    let numbers =
+        "the group needs room for 2 pods in one rack; a, the roomiest of 1, has room for 1";
+    assert!(message.contains(numbers), "{message}");
+    // The node that it waits for comes.
+    w.node(rack("a2", "a", 1));
+    w.wait_secs(3);
+    assert_eq!(nodes_of(&w, 2), ["a1", "a2"]);
+}
+
+/// Room is counted from above: that two of three find room in `a` for one is only seen by trying.
+#[test]
+fn the_next_domain_is_tried_when_the_best_turns_out_not_to_hold_the_group() {
+    let mut w = world(&[("a1", "a", 3), ("a2", "a", 1), ("b1", "b", 9)]);
+    group(&mut w, together(3, &[required()]));
+    w.pod(member("p0", 3));
+    w.pod(member("p1", 2));
+    w.pod(member("p2", 1));
+    w.run();
+    assert_eq!(nodes_of(&w, 3), ["b1", "b1", "b1"]);
+}
+
+#[test]
+fn a_replacement_stays_with_those_that_run_or_waits() {
+    let mut w = world(&[("a1", "a", 1), ("b1", "b", 1), ("b2", "b", 1)]);
+    group(&mut w, together(2, &[required()]));
+    w.pod(member("p0", 1).on("b1"));
+    w.pod(member("p1", 1));
+    w.run();
+    assert_eq!(w.bound("p1"), "b2");
+    w.pod(member("p2", 1));
+    w.run();
+    assert_eq!(w.bound("p2"), "", "a1 is free, but elsewhere");
+    let message = w.condition("p2").message;
+    assert!(message.contains("1 node(s) left no place"), "{message}");
+}
+
+#[test]
+fn a_wish_is_followed_where_it_can_be() {
+    let wish = TopologyConstraint::preferred("rack".into());
+    let nodes = [("a1", "a", 1), ("a2", "a", 1), ("b1", "b", 1)];
+    let mut w = world(&nodes);
+    group(&mut w, together(2, std::slice::from_ref(&wish)));
+    members(&mut w, 2, 1);
+    assert_eq!(nodes_of(&w, 2), ["a1", "a2"]);
+    let mut w = world(&nodes);
+    group(&mut w, together(3, &[wish]));
+    members(&mut w, 3, 1);
+    assert!(nodes_of(&w, 3).iter().all(|node| !node.is_empty()));
+}
+
+#[test]
+fn slices_stay_together_each_in_a_domain_of_its_own_choice() {
+    let mut w = world(&[("a1", "a", 3), ("b1", "b", 3), ("c1", "c", 1)]);
+    let slice = TopologyConstraint { slice: Some(2), ..required() };
+    group(&mut w, together(4, &[slice]));
+    members(&mut w, 4, 1);
+    let nodes = nodes_of(&w, 4);
+    assert_eq!([&nodes[0], &nodes[2]], [&nodes[1], &nodes[3]], "{nodes:?}");
+    assert_ne!(nodes[0], nodes[2]);
+}
+
+#[test]
+fn the_first_slice_gives_way_where_the_second_needs_its_place() {
+    // Of two domains that hold a slice, the larger members' slice fits into one only.
+    let mut w = world(&[("a1", "a", 4), ("b1", "b", 2)]);
+    let slice = TopologyConstraint { slice: Some(2), ..required() };
+    group(&mut w, together(4, &[slice]));
+    for (name, cpu) in [("p0", 1), ("p1", 1), ("p2", 2), ("p3", 2)] {
+        w.pod(member(name, cpu));
+    }
+    w.run();
+    assert_eq!(nodes_of(&w, 4), ["b1", "b1", "a1", "a1"]);
+}
+
+#[test]
+fn parts_are_together_inside_what_the_group_has() {
+    // One block for all, one rack for each role: block 1 has room for both, in different racks.
+    let mut w = world(&[("w1", "1a", 2), ("x1", "1b", 2), ("y1", "2a", 3), ("z1", "2b", 1)]);
+    let part = |role: &str| SubGroup {
+        name: role.into(),
+        members: SubGroupMembers::Role(role.into()),
+        min_member: 2,
+        min_groups: None,
+        topology: vec![required()],
+    };
+    let block = TopologyConstraint::required("block".into());
+    let group_of_parts =
+        PodGroup { sub_groups: vec![part("left"), part("right")], ..together(4, &[block]) };
+    group(&mut w, group_of_parts);
+    for (name, role) in [("p0", "left"), ("p1", "left"), ("p2", "right"), ("p3", "right")] {
+        let mut pod = member(name, 1);
+        pod.gang.as_mut().expect("a member").hints[0].role = Some(role.into());
+        w.pod(pod);
+    }
+    w.run();
+    assert_eq!(nodes_of(&w, 4), ["w1", "w1", "x1", "x1"]);
+}
+
+#[test]
+fn members_above_the_minimum_stay_in_the_domain_too() {
+    let mut w = world(&[("a1", "a", 3), ("b1", "b", 8)]);
+    group(&mut w, together(2, &[required()]));
+    (0..3).for_each(|at| w.pod(member(&format!("p{at}"), 1)));
+    w.pod(member("p3", 3));
+    w.run();
+    let nodes = nodes_of(&w, 4);
+    assert!(nodes.iter().all(|node| node == "b1"), "where all four fit: {nodes:?}");
+    w.pod(member("p4", 3));
+    w.run();
+    assert_eq!(w.bound("p4"), "", "a1 has room, b1 has not");
+}
+
+#[test]
+fn a_group_without_a_minimum_stays_together_as_far_as_it_fits() {
+    let mut w = world(&[("a1", "a", 1), ("b1", "b", 2)]);
+    group(&mut w, PodGroup { quorum: Quorum::None, ..together(0, &[required()]) });
+    members(&mut w, 3, 1);
+    assert_eq!(nodes_of(&w, 3), ["b1", "b1", ""]);
+}
+
+#[test]
+fn a_profile_without_topologies_holds_what_requires_one() {
+    let mut w = World::of(&["Order", "Cpu", "Gangs", "Binder"], Setup::default());
+    w.node(rack("a1", "a", 8));
+    group(&mut w, together(1, &[required()]));
+    w.pod(member("p0", 1));
+    w.wait_secs(6);
+    let message = w.condition("p0").message;
+    assert!(message.contains("pod group g requires one \"rack\""), "{message}");
+    group(&mut w, together(1, &[TopologyConstraint::preferred("rack".into())]));
+    w.wait_secs(6);
+    assert_eq!(w.bound("p0"), "a1");
+}
