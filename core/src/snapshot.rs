@@ -2,14 +2,15 @@
 //!
 //! [`cluster::Cluster`] is the only thing that counts capacity. [`overlay::Overlay`] is a what-if
 //! change of it that is taken back unless committed. What cluster-wide plugins need counted is an
-//! index kept here ([`counts`], [`images`], [`storage`], [`devices`], [`packing`]), folded on every change, on
-//! overlays too.
+//! index kept here ([`counts`], [`images`], [`storage`], [`devices`], [`packing`], [`fabric`]), folded
+//! on every change, on overlays too.
 
 pub mod changes;
 pub mod cluster;
 pub mod counts;
 pub mod devices;
 pub mod event;
+pub mod fabric;
 mod folding;
 mod gone;
 pub mod groups;
@@ -33,6 +34,7 @@ pub use event::{
     Change, ClusterEvent, DeviceChange, DeviceEvent, GroupChange, GroupEvent, NodeAspects,
     PodAspects, StorageKind,
 };
+pub use fabric::{Fabric, FabricRules};
 pub use groups::{GroupView, Groups, Lack, Membership};
 pub use holds::{Hold, Holds};
 pub use nodes::{NodeIdx, NodeSlot, ResourceId};

@@ -10,6 +10,7 @@ use super::changes::Version;
 use super::counts::{CountColumn, CountQuery, Counts};
 use super::devices::Devices;
 use super::event::Change;
+use super::fabric::Fabric;
 use super::gone::Gone;
 use super::groups::Groups;
 use super::holds::Holds;
@@ -63,6 +64,7 @@ pub struct Cluster {
     pub(super) groups: Groups,
     pub(super) holds: Holds,
     pub(super) packing: Option<Box<Packing>>,
+    pub(super) fabric: Option<Box<Fabric>>,
     /// Number of events folded.
     pub(super) folded: u64,
 }
@@ -88,6 +90,7 @@ impl Default for Cluster {
             groups: Groups::default(),
             holds: Holds::default(),
             packing: None,
+            fabric: None,
             folded: 0,
         }
     }
