@@ -7,7 +7,7 @@
 mod claims;
 pub mod groups;
 pub mod input;
-mod islands;
+pub mod islands;
 pub mod objects;
 mod place;
 mod priorities;

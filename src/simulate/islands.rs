@@ -8,18 +8,19 @@ use berth_core::types::{GpuSet, Text};
 
 /// A GPU of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Gpu {
-    pub(super) at: usize,
+pub struct Gpu {
+    pub at: usize,
     /// What its device is called, if it is one.
-    pub(super) device: Option<Text>,
+    pub device: Option<Text>,
     /// `None`: of this node only the number of free GPUs is known.
-    pub(super) free: Option<bool>,
+    pub free: Option<bool>,
 }
 
 /// Islands by node.
-pub(super) type Islands = BTreeMap<Text, Vec<Vec<Gpu>>>;
+pub type Islands = BTreeMap<Text, Vec<Vec<Gpu>>>;
 
-pub(super) fn islands(cluster: &Cluster) -> Islands {
+/// Returns the islands of the nodes that have several.
+pub fn islands(cluster: &Cluster) -> Islands {
     let of = |node| {
         let gpus = cluster.gpus_of(node)?;
         let topology = gpus.topology.clone().filter(|topology| topology.islands().len() > 1)?;

@@ -34,7 +34,7 @@ pub struct View<'a> {
     pub claims: &'a [ResourceClaim],
     pub groups: &'a [Group],
     /// Of the nodes whose GPUs are linked in several islands.
-    pub(super) islands: &'a Islands,
+    pub islands: &'a Islands,
     /// Pods that were placed just now; they are marked.
     pub placed: &'a BTreeSet<PodUid>,
     /// The scheduler names that were served.

@@ -274,7 +274,7 @@ impl Cluster {
     }
 
     /// Has the ledger keep the index.
-    pub(crate) fn set_fabric(&mut self, rules: FabricRules) {
+    pub fn set_fabric(&mut self, rules: FabricRules) {
         self.fabric = Some(Box::new(Fabric::new(rules)));
     }
 

@@ -90,13 +90,7 @@ mod tests {
     #[test]
     fn many_islands_are_broken_over_lines() {
         let lines = lines(&pairs(72, |_| Some(true)), &BTreeSet::new(), Paint::default());
-        assert_eq!(
-            (lines.len(), lines[1].as_str()),
-            (
-                2,
-                "    [░░] [░░] [░░] [░░] [░░] [░░] [░░] [░░] [░░] [░░] [░░] [░░] [░░] [░░] [░░] [░░] [░░] [░░]"
-            )
-        );
+        assert_eq!((lines.len(), lines.concat().matches("[░░]").count()), (2, 36));
         assert!(lines.iter().all(|line| width(line) <= WIDTH));
     }
 }

@@ -153,9 +153,8 @@ impl<'a> Matrix<'a> {
             let Some(paths) = paths else {
                 return Err(TopologyProblem(format!("has no row for {name}; copy all lines")));
             };
-            for column in 0..row {
-                let (here, there) = (paths[column], self.path(column, row));
-                if there.is_some_and(|there| there != here) {
+            for (column, here) in paths.iter().enumerate().take(row) {
+                if self.path(column, row).is_some_and(|there| there != *here) {
                     let other = self.names[column];
                     let what = format!(
                         "contradicts itself: row {name} and row {other} tell different things of the \

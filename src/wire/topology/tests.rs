@@ -1,3 +1,5 @@
+//! Texts that tell how GPUs are linked, good ones and bad ones.
+
 use berth_core::types::GpuSet;
 
 use super::*;
@@ -135,7 +137,7 @@ fn a_text_is_read_once_and_equal_nodes_share_one() {
 
 #[test]
 fn products_are_known_where_they_leave_no_choice() {
-    let mut of = |product: &str, count: &str| {
+    let of = |product: &str, count: &str| {
         let labels = vec![(PRODUCT.into(), product.into()), (COUNT.into(), count.into())];
         Topologies::default().of_labels(&Labels::new(labels))
     };

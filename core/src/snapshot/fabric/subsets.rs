@@ -38,7 +38,7 @@ impl Goodness {
     /// Returns which share of `best` it is, four fifths by the least bandwidth and one by the sum.
     /// Unit: percent.
     pub fn share_of(self, best: Goodness) -> i64 {
-        let share = |part: u64, whole: u64| if whole == 0 { 1000 } else { part * 1000 / whole };
+        let share = |part: u64, whole: u64| (part * 1000).checked_div(whole).unwrap_or(1000);
         let least = share(self.least.into(), best.least.into());
         let sum = share(self.sum.into(), best.sum.into());
         ((4 * least + sum) / 50).min(100) as i64

@@ -1,3 +1,5 @@
+//! The index: what nodes stand for, followed through changes.
+
 use super::*;
 use crate::snapshot::{ClusterEvent, Overlay};
 use crate::types::Text;

@@ -1,3 +1,5 @@
+//! Choices and guarantees, compared with all subsets.
+
 use proptest::prelude::*;
 
 use super::*;
