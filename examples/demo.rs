@@ -9,6 +9,7 @@ use std::process::{Child, Command, ExitCode};
 use std::time::{Duration, Instant};
 
 use berth::simulate::input::{self, InputError};
+use berth::simulate::islands::Islands;
 use berth::simulate::table::{Paint, View, table};
 use berth::wire::{Kind, Object, Tables, decode};
 use berth_core::types::{Node, Pod, PodUid};
@@ -195,7 +196,9 @@ fn shown(api: &ApiClient, waiting: &BTreeSet<PodUid>) -> Result<String, Box<dyn 
     let placed: BTreeSet<PodUid> = placed.map(|pod| pod.uid.clone()).collect();
     let served = [SCHEDULER.to_owned()];
     let (pods, claims) = (&shown_pods, &[]);
-    let view = View { nodes: &nodes, pods, claims, groups: &[], placed: &placed, served: &served };
+    let (groups, islands) = (&[], &Islands::new());
+    let (nodes, placed, served) = (&nodes, &placed, &served);
+    let view = View { nodes, pods, claims, groups, islands, placed, served };
     Ok(table(&view, Paint::of_stdout()))
 }
 

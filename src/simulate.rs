@@ -7,6 +7,7 @@
 mod claims;
 pub mod groups;
 pub mod input;
+pub mod islands;
 pub mod objects;
 mod place;
 mod priorities;
@@ -151,8 +152,8 @@ pub fn simulate(
 impl Simulated {
     /// Returns the table for people.
     pub fn table(&self, paint: Paint) -> String {
-        let Run { nodes, pods, claims, groups, placed, .. } = &self.run;
-        let view = View { nodes, pods, claims, groups, placed, served: &self.served };
+        let Run { nodes, pods, claims, groups, islands, placed, .. } = &self.run;
+        let view = View { nodes, pods, claims, groups, islands, placed, served: &self.served };
         let mut text = table(&view, paint);
         if !self.result.ignored.is_empty() {
             let kinds =

@@ -6,7 +6,7 @@
 //!
 //! Reading order: [`field`] (decoding that can't fail), [`problem`], [`meta`], [`quantity`],
 //! [`selector`], then one module a family: [`pod`], [`node`], [`volume`], [`workload`], [`device`],
-//! [`claim`], and [`dialect`] for groups; [`object`] puts them behind one `decode`.
+//! [`claim`], [`topology`] for the links of a node's GPUs, and [`dialect`] for groups; [`object`] puts them behind one `decode`.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod claim;
@@ -23,6 +23,7 @@ pub mod quantity;
 mod reading;
 pub mod selector;
 pub mod tables;
+pub mod topology;
 pub mod volume;
 pub mod workload;
 

@@ -17,7 +17,7 @@ pub mod verdict;
 pub mod work;
 
 pub use args::{ArgError, Args, parse_duration_ms};
-pub use cycle::{Cycle, CycleState, DeviceOrder};
+pub use cycle::{Cycle, CycleState, DeviceOrder, DeviceSets, SetRating};
 pub use groups::{GroupRules, Preflight};
 pub use hints::{Hint, HintContext, Interest};
 pub use placement::{Placement, PlacementAsk, PlacementGenerate, PlacementScore, Proposal, Room};

@@ -2,8 +2,8 @@
 //!
 //! [`cluster::Cluster`] is the only thing that counts capacity. [`overlay::Overlay`] is a what-if
 //! change of it that is taken back unless committed. What cluster-wide plugins need counted is an
-//! index kept here ([`counts`], [`images`], [`storage`], [`devices`], [`packing`]), folded on every change, on
-//! overlays too.
+//! index kept here ([`counts`], [`images`], [`storage`], [`devices`], [`packing`], [`fabric`]), folded
+//! on every change, on overlays too.
 
 pub mod changes;
 pub mod cluster;
@@ -11,6 +11,7 @@ pub mod counts;
 pub mod devices;
 pub mod domains;
 pub mod event;
+pub mod fabric;
 mod folding;
 mod gone;
 pub mod groups;
@@ -36,6 +37,7 @@ pub use event::{
     Change, ClusterEvent, DeviceChange, DeviceEvent, GroupChange, GroupEvent, NodeAspects,
     PodAspects, StorageKind,
 };
+pub use fabric::{Fabric, FabricRules};
 pub use groups::{GroupView, Groups, Lack, Membership};
 pub use holds::{Hold, Holds};
 pub use node_set::NodeSet;

@@ -1,7 +1,7 @@
 //! Values that scheduling reads, in units, without Kubernetes' wire format.
 //!
 //! Reading order: [`text`], [`time`], [`resources`], [`requests`], [`selector`], [`pod`], [`node`],
-//! [`volume`], [`workload`], [`device`], [`claim`], [`group`], [`value`].
+//! [`volume`], [`workload`], [`device`], [`claim`], [`group`], [`topology`], [`value`].
 
 pub mod claim;
 pub mod device;
@@ -13,6 +13,7 @@ pub mod resources;
 pub mod selector;
 pub mod text;
 pub mod time;
+pub mod topology;
 pub mod value;
 pub mod volume;
 pub mod workload;
@@ -31,4 +32,5 @@ pub use resources::Resources;
 pub use selector::{LabelSelector, Labels, NodeSelector, NodeTerm, Operator, Requirement};
 pub use text::{Interner, Text};
 pub use time::{Span, Timestamp};
+pub use topology::{GpuSet, NodeTopology};
 pub use value::Value;

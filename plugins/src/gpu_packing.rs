@@ -16,8 +16,8 @@ mod args;
 use std::sync::Arc;
 
 use berth_core::framework::{
-    Args, ClassPart, Classify, Cycle, CycleState, DeviceOrder, Normalize, PlacementScore, PluginDef,
-    Points, PreFilter, PreFilterAnswer, Proposal, Reads, Score,
+    Args, ClassPart, Classify, Cycle, CycleState, DeviceOrder, Normalize, PlacementScore,
+    PluginDef, Points, PreFilter, PreFilterAnswer, Proposal, Reads, Score,
 };
 use berth_core::snapshot::devices::gather::NodeDevice;
 use berth_core::snapshot::packing::demand::Demand;

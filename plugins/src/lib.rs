@@ -19,6 +19,7 @@ mod node_resources_balanced_allocation;
 mod node_resources_fit;
 mod node_unschedulable;
 mod node_volume_limits;
+mod nvlink_topology;
 mod pod_group_pods_count;
 mod pod_topology_spread;
 mod priority_sort;
@@ -66,6 +67,7 @@ pub const ALL: &[&PluginDef] = &[
     &topology_placement_generator::PLUGIN,
     &pod_group_pods_count::PLUGIN,
     &gpu_packing::PLUGIN,
+    &nvlink_topology::PLUGIN,
 ];
 
 /// Returns the table as the framework takes it.

@@ -178,6 +178,10 @@ fn default_args(plugin: &str) -> Value {
             "dialects": [], "deadline": "5m0s", "preflight": "WhereNeeded", "takeBack": {},
             "holdSlots": "5m0s",
         }),
+        "NvlinkTopology" => json!({
+            "resources": ["nvidia.com/gpu"], "drivers": ["gpu.nvidia.com"],
+            "deviceClasses": ["gpu.nvidia.com"],
+        }),
         "GpuPacking" => json!({
             "resources": ["nvidia.com/gpu"], "drivers": ["gpu.nvidia.com"],
             "deviceClasses": ["gpu.nvidia.com", "mig.nvidia.com"], "expectedPodsCountAs": 500,

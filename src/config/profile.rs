@@ -16,7 +16,7 @@ const REMOVED: [&str; 4] = ["AzureDiskLimits", "CinderLimits", "EBSLimits", "GCE
 
 /// Plugins whose arguments have a kind of their own, `<name>Args`, with its version; upstream's
 /// come first.
-pub(super) const WITH_ARGS: [(&str, &str); 11] = [
+pub(super) const WITH_ARGS: [(&str, &str); 12] = [
     ("DefaultPreemption", API_VERSION),
     ("DynamicResources", API_VERSION),
     ("InterPodAffinity", API_VERSION),
@@ -27,6 +27,7 @@ pub(super) const WITH_ARGS: [(&str, &str); 11] = [
     ("VolumeBinding", API_VERSION),
     ("GangScheduling", OWN_API_VERSION),
     ("GpuPacking", OWN_API_VERSION),
+    ("NvlinkTopology", OWN_API_VERSION),
     ("TopologyPlacementGenerator", OWN_API_VERSION),
 ];
 

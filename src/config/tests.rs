@@ -154,10 +154,13 @@ fn the_example_for_gpu_clusters_packs_pods_and_devices_and_starts_groups_whole()
     assert_eq!(rules.dialects, all.collect());
     assert!(built[0].packing.is_some(), "GpuPacking is on");
     let weights = built[0].score.iter().map(|entry| (entry.name, entry.weight));
-    let (packing, others): (Vec<_>, Vec<_>) = weights.partition(|(name, _)| *name == "GpuPacking");
-    assert_eq!(packing, [("GpuPacking", 1)]);
-    // A point of any of these outweighs all that packing can say.
-    assert!(others.iter().all(|(_, weight)| *weight > 100), "{others:?}");
+    assert!(built[0].fabric.is_some(), "NvlinkTopology is on");
+    let own = ["NvlinkTopology", "GpuPacking"];
+    let (own, others): (Vec<_>, Vec<_>) = weights.partition(|(name, _)| own.contains(name));
+    // A point of the links of GPUs outweighs all that packing can say.
+    assert_eq!(own, [("NvlinkTopology", 150), ("GpuPacking", 1)]);
+    // And one of any of these all that both can.
+    assert!(others.iter().all(|(_, weight)| *weight > 151 * 100), "{others:?}");
     let names: Vec<&str> = others.iter().map(|(name, _)| *name).collect();
     let wishes = ["TaintToleration", "NodeAffinity", "PodTopologySpread", "DynamicResources"];
     assert_eq!(names, wishes);

@@ -36,10 +36,32 @@ const TRIES_MAX: u32 = 12;
 const PAUSE_MAX: Duration = Duration::from_secs(10);
 const FLUSH: Duration = Duration::from_secs(10);
 
-/// Something to tell of a pod.
+/// What is told about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subject {
+    kind: &'static str,
+    /// Empty for what has none.
+    namespace: Text,
+    name: Text,
+    uid: Text,
+}
+
+impl Subject {
+    pub fn node(name: Text, uid: Text) -> Subject {
+        Subject { kind: "Node", namespace: Text::default(), name, uid }
+    }
+}
+
+impl From<PodRef> for Subject {
+    fn from(pod: PodRef) -> Subject {
+        Subject { kind: "Pod", namespace: pod.namespace, name: pod.name, uid: pod.uid.0 }
+    }
+}
+
+/// Something to tell of an object.
 #[derive(Clone, Debug)]
 pub struct Happening {
-    pub pod: PodRef,
+    pub subject: Subject,
     pub scheduler_name: Text,
     pub what: What,
     pub note: Text,
@@ -52,6 +74,7 @@ pub enum What {
     Scheduled,
     FailedScheduling,
     BelowMinimum,
+    InvalidTopology,
 }
 
 impl Happening {
@@ -68,13 +91,18 @@ impl Happening {
         Happening::new(pod, scheduler_name, What::BelowMinimum, message)
     }
 
-    fn new(pod: PodRef, scheduler_name: Text, what: What, note: Text) -> Happening {
+    /// What a node says of its GPUs can't be understood.
+    pub fn invalid_topology(node: Subject, scheduler_name: Text, problem: Text) -> Happening {
+        Happening::new(node, scheduler_name, What::InvalidTopology, problem)
+    }
+
+    fn new(subject: impl Into<Subject>, scheduler_name: Text, what: What, note: Text) -> Happening {
         let (at, noted) = (jiff::Timestamp::now(), Instant::now());
-        Happening { pod, scheduler_name, what, note, at, noted }
+        Happening { subject: subject.into(), scheduler_name, what, note, at, noted }
     }
 }
 
-/// What waits to be told. The engine's thread puts in, one task takes out.
+/// What waits to be told. The engine's thread and watches put in, one task takes out.
 #[derive(Default)]
 pub struct EventQueue {
     inner: Mutex<Inner>,

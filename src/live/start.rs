@@ -24,7 +24,7 @@ use super::lease::run::{Campaign, KIND};
 use super::planted::{self, Bug};
 use super::rate::TokenBucket;
 use super::reach::Clients;
-use super::watch::{Pace, Source, Watch};
+use super::watch::{Pace, Reporter, Source, Watch};
 use super::{Run, hostname};
 use crate::observe::metrics::{Metrics, Recorder};
 use crate::wire::{Kind, Tables};
@@ -67,6 +67,8 @@ pub(super) fn start(
     let tables = Arc::new(Mutex::new(Tables::new(run.comparison_tolerations)));
     let writer = (sink.clone(), Arc::clone(&tables));
     let rate = start_senders(&run, &clients, queues, writer, (hears_led.clone(), &dialects));
+    let first = run.profiles.first();
+    let scheduler_name = first.map_or(Text::default(), |profile| profile.scheduler_name.clone());
     let source = Source {
         api: clients.main,
         rate,
@@ -74,6 +76,7 @@ pub(super) fn start(
         sink: sink.clone(),
         pace: Pace::default(),
         led: hears_led,
+        reporter: Reporter { events: Arc::clone(&events), scheduler_name },
     };
     let delayed = run.election.as_ref().is_some_and(|election| election.delay_cache);
     tokio::spawn(start_watches(source, kinds.clone(), dialects, delayed));

@@ -25,9 +25,11 @@ use tokio::time::timeout;
 use tracing::{info, warn};
 
 use super::client::Api;
+use super::events::{EventQueue, Happening, Subject};
 use super::kinds::{self, Key};
 use super::planted::{self, Bug};
 use super::rate::TokenBucket;
+use crate::wire::topology::GPU_TOPOLOGY;
 use crate::wire::{Kind, Problem, Tables};
 
 use follow::End;
@@ -51,6 +53,15 @@ pub struct Source {
     pub pace: Pace,
     /// True from when we may write on.
     pub led: watch::Receiver<bool>,
+    pub reporter: Reporter,
+}
+
+/// Tells in events what is wrong with objects that aren't pods.
+#[derive(Clone, Default)]
+pub struct Reporter {
+    pub events: Arc<EventQueue>,
+    /// Who it is that tells.
+    pub scheduler_name: Text,
 }
 
 /// The watch of one kind.
@@ -62,6 +73,8 @@ pub struct Watch {
     known: BTreeMap<Key, Text>,
     /// The first problem of each object that has one, so that it is told once.
     told: BTreeMap<Key, String>,
+    /// Those that were told in an event.
+    reported: BTreeMap<Key, String>,
     synced: bool,
     complaint: Complaint,
 }
@@ -80,6 +93,7 @@ impl Watch {
             resource: Text::from(kinds::resource(kind)),
             known: BTreeMap::new(),
             told: BTreeMap::new(),
+            reported: BTreeMap::new(),
             synced: false,
             complaint: Complaint::default(),
         }
@@ -218,6 +232,7 @@ impl Watch {
             Ok(seen) => {
                 let key = seen.identity.key;
                 self.tell_problems(&key, &seen.problems);
+                self.report(&key, &seen.identity.uid, &seen.problems);
                 let before = self.known.insert(key.clone(), seen.identity.uid.clone());
                 // Another object of the same name: we never heard of the first one's end.
                 if let Some(uid) = before.filter(|uid| *uid != seen.identity.uid) {
@@ -235,6 +250,7 @@ impl Watch {
 
     fn forget(&mut self, key: &Key) {
         self.told.remove(key);
+        self.reported.remove(key);
         if let Some(uid) = self.known.remove(key) {
             self.send(Input::Cluster(kinds::deleted(self.kind, key, &uid)));
         }
@@ -251,6 +267,26 @@ impl Watch {
             warn!(resource = %self.resource, object = %key, %problem, more, "object not understood");
             self.told.insert(key.clone(), problem);
         }
+    }
+
+    /// Reports what a node says of its GPUs and can't be understood: once, as long as it stands, and
+    /// only where we lead.
+    fn report(&mut self, key: &Key, uid: &Text, problems: &[Problem]) {
+        let of_gpus = |problem: &&Problem| problem.path.contains(GPU_TOPOLOGY);
+        let Some(problem) = problems.iter().find(of_gpus).filter(|_| self.kind == Kind::Node)
+        else {
+            self.reported.remove(key);
+            return;
+        };
+        let problem = problem.to_string();
+        if !*self.source.led.borrow() || self.reported.get(key) == Some(&problem) {
+            return;
+        }
+        let Reporter { events, scheduler_name } = &self.source.reporter;
+        let node = Subject::node(key.name.clone(), uid.clone());
+        let note = Text::from(problem.as_str());
+        events.push(Happening::invalid_topology(node, scheduler_name.clone(), note));
+        self.reported.insert(key.clone(), problem);
     }
 
     fn complain(&mut self, verb: &str, problem: &str) {

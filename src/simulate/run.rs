@@ -12,6 +12,7 @@ use crate::wire::Object;
 
 use super::claims::{self, Templates};
 use super::groups::{Group, groups};
+use super::islands::{Islands, islands};
 use super::objects::Phase;
 use super::result::{ClaimState, GroupState, PodState, PvcState, State};
 
@@ -28,6 +29,7 @@ pub(super) struct Run {
     pub(super) pods: Vec<Pod>,
     pub(super) claims: Vec<ResourceClaim>,
     pub(super) groups: Vec<Group>,
+    pub(super) islands: Islands,
     /// The pods that had no node in the files and have one now.
     pub(super) placed: BTreeSet<PodUid>,
     /// False if objects still changed after a simulated day.
@@ -241,6 +243,7 @@ impl Play {
             pods: world.pods().cloned().collect(),
             claims: world.claims().cloned().collect(),
             groups: groups(self.simulation.engine()),
+            islands: islands(self.simulation.engine().cluster()),
             placed,
             settled,
             odd: self.odd,

@@ -1,10 +1,11 @@
-//! The placement table: GPUs of each node as a bar, who sits where, which groups are whole, who waits
+//! The placement table: GPUs of each node as a bar and by island, who sits where, which groups are whole, who waits
 //! and why.
 //!
-//! It is drawn from nodes, pods, groups and claims alone, so that it shows a simulation and a real cluster alike.
+//! It is drawn from nodes, pods, groups, claims and links alone, so that it shows a simulation and a real cluster alike.
 
 mod amounts;
 mod groups;
+mod islands;
 mod nodes;
 mod paint;
 mod pods;
@@ -16,6 +17,7 @@ use std::collections::BTreeSet;
 use berth_core::types::{Node, Pod, PodUid, ResourceClaim};
 
 use super::groups::Group;
+use super::islands::Islands;
 use amounts::sum;
 use nodes::Usage;
 pub use paint::Paint;
@@ -31,6 +33,8 @@ pub struct View<'a> {
     pub pods: &'a [Pod],
     pub claims: &'a [ResourceClaim],
     pub groups: &'a [Group],
+    /// Of the nodes whose GPUs are linked in several islands.
+    pub islands: &'a Islands,
     /// Pods that were placed just now; they are marked.
     pub placed: &'a BTreeSet<PodUid>,
     /// The scheduler names that were served.
@@ -41,7 +45,7 @@ pub struct View<'a> {
 pub fn table(view: &View<'_>, paint: Paint) -> String {
     let usages = nodes::usages(view);
     let waiting = waiting::waiting(view);
-    let mut lines = nodes::lines(&usages, paint);
+    let mut lines = nodes::lines(&usages, view.islands, paint);
     lines.extend(elsewhere(view, paint));
     lines.push(String::new());
     let groups = groups::lines(view, paint);

@@ -12,6 +12,7 @@ use berth_core::types::group::PLAN_ANNOTATION;
 
 use super::dialect;
 use super::field::{Field, List, Map, Shape, object_shape};
+use super::topology::GPU_TOPOLOGY;
 
 /// The class of claims and volumes, from before the field existed.
 pub const BETA_STORAGE_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
@@ -23,8 +24,14 @@ pub const EXTENDED_RESOURCE_CLAIM: &str = "resource.kubernetes.io/extended-resou
 
 /// Annotations that something in Berth reads, beside those of the dialects of groups; all others are
 /// skipped.
-pub const ANNOTATIONS: [&str; 5] =
-    [BETA_STORAGE_CLASS, BIND_COMPLETED, SELECTED_NODE, EXTENDED_RESOURCE_CLAIM, PLAN_ANNOTATION];
+pub const ANNOTATIONS: [&str; 6] = [
+    BETA_STORAGE_CLASS,
+    BIND_COMPLETED,
+    SELECTED_NODE,
+    EXTENDED_RESOURCE_CLAIM,
+    PLAN_ANNOTATION,
+    GPU_TOPOLOGY,
+];
 
 /// `metadata` in the form that kube asks for, and what couldn't be understood of it.
 #[derive(Clone, Debug, Default)]

@@ -1,17 +1,26 @@
 //! Nodes: what can't be understood counts as not there, so that nothing is given out twice.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use berth_core::types::resources::{AMOUNT_MAX, PODS};
-use berth_core::types::{ImageId, Node, Resources, Taint, TaintEffect, Text};
+use berth_core::types::{ImageId, Labels, Node, NodeTopology, Resources, Taint, TaintEffect, Text};
 
 use super::field::Field;
 use super::k8s::node as k8s;
+use super::meta::Meta;
 use super::problem::{Path, Problem};
 use super::reading::Reading;
 use super::tables::Tables;
+use super::topology::GPU_TOPOLOGY;
+
+const GPU: &str = "nvidia.com/gpu";
+/// On nodes whose GPUs are shared by time: of each there are so many.
+const REPLICAS: &str = "nvidia.com/gpu.replicas";
 
 /// Returns the node as far as it is understood, and what isn't.
+///
+/// An annotation about GPUs that can't be read says nothing; the node is as without it.
 ///
 /// Fails closed: an unreadable amount is 0, an unreadable taint effect is NoSchedule, an
 /// unreadable `unschedulable` is true.
@@ -25,19 +34,51 @@ pub fn node(node: k8s::Node, tables: &mut Tables) -> (Node, Vec<Problem>) {
     let spec = reading.opt(&spec_at, &node.spec).unwrap_or(&absent_spec);
     let status = reading.opt(&status_at, &node.status).unwrap_or(&absent_status);
     let (allocatable, pods_max) = allocatable(&mut reading, &status_at, status);
+    let labels = reading.labels(&node.metadata);
+    let topology = topology(&mut reading, &node.metadata, &labels, &allocatable);
     let node = Node {
         name,
         uid: reading.tables.intern(node.metadata.object.uid.as_deref().unwrap_or("")),
         resource_version: node.metadata.resource_version(),
-        labels: reading.labels(&node.metadata),
+        labels,
         taints: taints(&mut reading, &spec_at, spec),
         unschedulable: unschedulable(&mut reading, &spec_at, &node.spec),
         allocatable,
         pods_max,
         images: images(&mut reading, &status_at, status),
         declared_features: declared_features(&mut reading, &status_at, status),
+        topology,
     };
     (node, reading.finish())
+}
+
+/// How its GPUs are linked: as the annotation says, or as can't be otherwise.
+fn topology(
+    reading: &mut Reading<'_>,
+    metadata: &Meta,
+    labels: &Labels,
+    allocatable: &Resources,
+) -> Option<Arc<NodeTopology>> {
+    let known = reading.tables.topologies.of_labels(labels);
+    let Some(text) = metadata.annotation(GPU_TOPOLOGY) else { return known };
+    let (metadata_at, annotations) = (Path::Root("metadata"), "annotations");
+    let annotations_at = metadata_at.field(annotations);
+    let at = annotations_at.key(GPU_TOPOLOGY);
+    let told = match reading.tables.topologies.of_text(text) {
+        Ok(told) => told,
+        Err(problem) => {
+            reading.problem(&at, problem);
+            return known;
+        }
+    };
+    let n_gpus = allocatable.amount(GPU);
+    let shared = labels.value(REPLICAS).is_some_and(|replicas| replicas != "1");
+    if !shared && n_gpus > told.len() as i64 {
+        let of = told.len();
+        reading.problem(&at, format_args!("tells of {of} GPUs, but the node has {n_gpus}"));
+        return known;
+    }
+    Some(told)
 }
 
 fn unschedulable(

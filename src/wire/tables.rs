@@ -7,6 +7,8 @@ use berth_core::types::claim::DeviceDemand;
 use berth_core::types::device::{Capacity, DeviceModel, Quantity};
 use berth_core::types::{Interner, PodRequests, PodSpec, Resources, Text};
 
+use super::topology::Topologies;
+
 /// Hands out one allocation per distinct content, so that the pods of one job share theirs.
 #[derive(Debug, Default)]
 pub struct Tables {
@@ -21,6 +23,7 @@ pub struct Tables {
     capacities: BTreeSet<Arc<[Capacity]>>,
     counters: BTreeSet<Arc<[(Text, Quantity)]>>,
     demands: BTreeSet<Arc<DeviceDemand>>,
+    pub(super) topologies: Topologies,
 }
 
 impl Tables {
@@ -71,6 +74,7 @@ impl Tables {
         self.capacities.retain(|capacities| Arc::strong_count(capacities) > 1);
         self.counters.retain(|counters| Arc::strong_count(counters) > 1);
         self.demands.retain(|demand| Arc::strong_count(demand) > 1);
+        self.topologies.purge();
         self.interner.purge();
     }
 

@@ -216,6 +216,11 @@ fn packing_can_be_followed() {
 }
 
 #[test]
+fn topology_can_be_followed() {
+    followed("docs/topology.md", false);
+}
+
+#[test]
 fn gangs_can_be_followed() {
     followed_on(&Options::all_groups(), "docs/gangs.md", true);
 }

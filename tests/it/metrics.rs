@@ -174,7 +174,7 @@ fn a_burst_is_counted() {
     assert_eq!(value("berth_events_dropped_total"), Some(4.0));
     let came =
         "scheduler_queue_incoming_pods_total{event=\"UnschedulablePodAdd\",queue=\"active\"}";
-    assert_eq!(value(came), Some(61.0));
+    assert_eq!(value(came), Some(63.0));
     let groups =
         format!("scheduler_podgroup_schedule_attempts_total{{{profile},result=\"scheduled\"}}");
     assert_eq!(value(&groups), Some(1.0));

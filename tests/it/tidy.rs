@@ -296,11 +296,12 @@ fn dependencies_have_licences_that_fit() {
 }
 
 /// Crates that come in two versions, with who needs the older one.
-const TWICE: [(&str, &str); 7] = [
+const TWICE: [(&str, &str); 8] = [
     ("base64", "k8s-openapi and tower-http lag behind kube"),
     ("bit-vec", "rcgen's yasna beside the CEL parser's bit-set"),
+    ("foldhash", "petgraph's hashbrown beside indexmap's"),
     ("getrandom", "ring, and tempfile beside rand"),
-    ("hashbrown", "kube-runtime's hashbrown beside indexmap's"),
+    ("hashbrown", "kube-runtime's and petgraph's hashbrown beside indexmap's"),
     ("r-efi", "not built here: getrandom's for UEFI"),
     ("syn", "half of the derive macros are on 2, half on 3"),
     ("windows-sys", "not built here"),

@@ -59,6 +59,9 @@ impl ClassKey {
             cluster.declare_demand(demand);
             cluster.count_demand(uid, demand);
         }
+        for size in self.parts.iter().flat_map(|part| &part.gpus) {
+            cluster.declare_gpus(usize::from(*size));
+        }
         true
     }
 }

@@ -138,6 +138,9 @@ impl Engine {
         if let Some(rules) = profiles.iter().find_map(|profile| profile.packing.clone()) {
             cluster.set_packing(rules);
         }
+        if let Some(rules) = profiles.iter().find_map(|profile| profile.fabric.clone()) {
+            cluster.set_fabric(rules);
+        }
         if let Some(selectors) = &setup.selectors {
             cluster.set_selector_compiler(Arc::clone(selectors));
         }

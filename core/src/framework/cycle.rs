@@ -41,6 +41,37 @@ pub trait DeviceOrder: Send + Sync + fmt::Debug {
         node: NodeIdx,
         devices: &[NodeDevice<'_>],
     ) -> Vec<i64>;
+
+    /// Returns who judges sets of `devices`, where it matters which are taken together. That comes
+    /// before [`DeviceOrder::ranks`] of the same plugin; of several judges the first is heard.
+    fn sets(
+        &self,
+        _pod: &Pod,
+        _cluster: &Cluster,
+        _node: NodeIdx,
+        _devices: &[NodeDevice<'_>],
+    ) -> Option<Arc<dyn DeviceSets>> {
+        None
+    }
+}
+
+/// Judges which devices go well together. They are named by their place in the list that was given.
+pub trait DeviceSets: Send + Sync + fmt::Debug {
+    /// Tells whether it makes a difference what a device is taken with; others are left out of sets.
+    fn counts(&self, device: u32) -> bool;
+
+    /// Rates the best set that has all of `picked` and `open` more devices of `candidates`. `None` if
+    /// there is no such set.
+    fn rate(&self, picked: &[u32], candidates: &[u32], open: usize) -> Option<SetRating>;
+}
+
+/// How good a set is; the least is best.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SetRating {
+    /// How badly its devices go together.
+    pub apart: u64,
+    /// What it breaks for those who come next.
+    pub broken: u64,
 }
 
 impl CycleState {

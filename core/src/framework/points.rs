@@ -6,7 +6,9 @@
 use std::sync::Arc;
 
 use crate::snapshot::packing::demand::Demand;
-use crate::snapshot::{Cluster, CountQuery, IndexRef, NodeIdx, NodeSet, Overlay, PackingRules};
+use crate::snapshot::{
+    Cluster, CountQuery, FabricRules, IndexRef, NodeIdx, NodeSet, Overlay, PackingRules,
+};
 use crate::types::claim::DeviceDemand;
 use crate::types::{Pod, PodUid, Text, Timestamp};
 
@@ -69,6 +71,9 @@ pub struct ClassPart {
     /// What packing will be asked about; it is declared before the cycle, and the pod counts as one
     /// that asks for it.
     pub packing: Option<Arc<Demand>>,
+    /// Numbers of GPUs that the index of fabrics will be asked about; they are declared before the
+    /// cycle.
+    pub gpus: Vec<u16>,
 }
 
 /// Tells what of a pod besides [`Pod::spec`] a plugin's answers depend on (labels through
@@ -256,6 +261,7 @@ macro_rules! points {
             pub(crate) room: Option<Arc<dyn Room>>,
             pub(crate) groups: Option<GroupRules>,
             pub(crate) packing: Option<PackingRules>,
+            pub(crate) fabric: Option<FabricRules>,
         }
 
         impl Points {
@@ -311,6 +317,12 @@ impl Points {
     /// enabled at Filter.
     pub fn room(&mut self, plugin: Arc<dyn Room>) {
         self.room = Some(plugin);
+    }
+
+    /// Says what counts as a GPU, so that the ledger keeps an index of how they are linked. It holds
+    /// where the plugin is enabled at Score.
+    pub fn fabric(&mut self, rules: FabricRules) {
+        self.fabric = Some(rules);
     }
 
     /// Registers for adding numbers to the message of a pod that fits nowhere.

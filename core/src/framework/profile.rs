@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use thiserror::Error;
 
-use crate::snapshot::PackingRules;
+use crate::snapshot::{FabricRules, PackingRules};
 use crate::types::{Text, Value};
 
 use super::args::{ArgError, Args};
@@ -93,6 +93,7 @@ pub struct Profile {
     /// None: every pod is on its own.
     pub groups: Option<GroupRules>,
     pub packing: Option<PackingRules>,
+    pub fabric: Option<FabricRules>,
     interests: BTreeMap<&'static str, Arc<dyn Interest + Send + Sync>>,
 }
 
@@ -258,8 +259,9 @@ fn assemble(spec: &ProfileSpec, built: &BTreeMap<Text, Built>, expanded: &Expand
     });
     let held = expanded.at(Point::PreEnqueue).iter();
     let groups = held.filter_map(|(name, _)| built.get(name)?.points.groups.clone()).next();
-    let scored = expanded.at(Point::Score).iter();
-    let packing = scored.filter_map(|(name, _)| built.get(name)?.points.packing.clone()).next();
+    let scored = || expanded.at(Point::Score).iter().filter_map(|(name, _)| built.get(name));
+    let packing = scored().find_map(|built| built.points.packing.clone());
+    let fabric = scored().find_map(|built| built.points.fabric.clone());
     Profile {
         scheduler_name: spec.scheduler_name.clone(),
         percentage_of_nodes_to_score: spec.percentage_of_nodes_to_score.unwrap_or(0),
@@ -284,6 +286,7 @@ fn assemble(spec: &ProfileSpec, built: &BTreeMap<Text, Built>, expanded: &Expand
         room: entries(built, expanded.at(Point::Filter), |points| points.room.clone()),
         groups,
         packing,
+        fabric,
         interests: interests.collect(),
     }
 }

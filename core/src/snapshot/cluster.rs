@@ -11,6 +11,7 @@ use super::counts::{CountColumn, CountQuery, Counts};
 use super::devices::Devices;
 use super::domains::Domains;
 use super::event::Change;
+use super::fabric::Fabric;
 use super::gone::Gone;
 use super::groups::Groups;
 use super::holds::Holds;
@@ -65,6 +66,7 @@ pub struct Cluster {
     pub(super) groups: Groups,
     pub(super) holds: Holds,
     pub(super) packing: Option<Box<Packing>>,
+    pub(super) fabric: Option<Box<Fabric>>,
     /// Number of events folded.
     pub(super) folded: u64,
 }
@@ -91,6 +93,7 @@ impl Default for Cluster {
             groups: Groups::default(),
             holds: Holds::default(),
             packing: None,
+            fabric: None,
             folded: 0,
         }
     }

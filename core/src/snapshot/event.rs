@@ -112,6 +112,8 @@ pub struct NodeAspects {
     pub taints: bool,
     pub images: bool,
     pub declared_features: bool,
+    /// How its GPUs are linked.
+    pub topology: bool,
 }
 
 impl NodeAspects {
@@ -121,6 +123,7 @@ impl NodeAspects {
         taints: true,
         images: true,
         declared_features: true,
+        topology: true,
     };
 
     pub fn between(old: &Node, new: &Node) -> NodeAspects {
@@ -130,6 +133,7 @@ impl NodeAspects {
             taints: old.taints != new.taints || old.unschedulable != new.unschedulable,
             images: old.images != new.images,
             declared_features: old.declared_features != new.declared_features,
+            topology: old.topology != new.topology,
         }
     }
 

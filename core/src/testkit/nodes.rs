@@ -1,6 +1,9 @@
 //! `node` statements.
 
-use crate::types::{ImageId, Labels, Node};
+use std::sync::Arc;
+
+use crate::types::topology::pcie;
+use crate::types::{ImageId, Labels, Node, NodeTopology};
 
 use super::selectors;
 use super::words::{self, Key, Line};
@@ -32,6 +35,14 @@ const KEYS: &[Key<Node>] = &[
         node.declared_features.sort();
         Ok(())
     }),
+    (
+        "gpulinks",
+        "how many GPUs, and bandwidths: 4,0-1:600,2-3:600; the rest has 16",
+        |node, value| {
+            node.topology = Some(Arc::new(topology(value)?));
+            Ok(())
+        },
+    ),
     ("uid", "another UID: another node of the same name", |node, value| {
         node.uid = value.into();
         Ok(())
@@ -50,6 +61,26 @@ pub fn read(line: &Line) -> Result<Node, String> {
         words::set_amount(&mut node.allocatable, key, value)
     })?;
     Ok(node)
+}
+
+fn topology(text: &str) -> Result<NodeTopology, String> {
+    let mut words = words::list(text);
+    let len =
+        words.next().and_then(|n| n.parse().ok()).ok_or("how many GPUs there are is missing")?;
+    let mut links: Vec<(usize, usize, u16)> = Vec::new();
+    for link in words {
+        let read = || {
+            let (pair, gbs) = link.split_once(':')?;
+            let (a, b) = pair.split_once('-')?;
+            Some((a.parse().ok()?, b.parse().ok()?, gbs.parse().ok()?))
+        };
+        links.push(read().ok_or_else(|| format!("{link:?} is no link"))?);
+    }
+    let bandwidth = |a: usize, b: usize| {
+        let link = links.iter().find(|link| (link.0, link.1) == (a, b));
+        link.map_or(pcie::SYSTEM, |link| link.2)
+    };
+    Ok(NodeTopology::new(len, bandwidth, Vec::new(), Vec::new()))
 }
 
 fn image(text: &str) -> Result<(ImageId, i64), String> {

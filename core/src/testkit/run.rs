@@ -76,6 +76,9 @@ pub fn run(
     if let Some(rules) = plugins.iter().find_map(|built| built.points.packing.clone()) {
         cluster.set_packing(rules);
     }
+    if let Some(rules) = plugins.iter().find_map(|built| built.points.fabric.clone()) {
+        cluster.set_fabric(rules);
+    }
     let mut scene = Scene { cluster, plugins, text: String::new() };
     for step in steps::read(&case.cluster)? {
         scene.take(step)?;
@@ -132,6 +135,7 @@ impl Scene {
                 self.cluster.declare_selector(selector, &mut |_| true);
             }
             part.packing.iter().for_each(|demand| self.cluster.declare_demand(demand));
+            part.gpus.iter().for_each(|size| self.cluster.declare_gpus(usize::from(*size)));
         }
     }
 

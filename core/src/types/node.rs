@@ -1,6 +1,8 @@
 //! A node as scheduling reads it.
 
-use super::{Labels, Resources, Text};
+use std::sync::Arc;
+
+use super::{Labels, NodeTopology, Resources, Text};
 
 /// The content hash (FNV-1a, 64 bit) of a normalised image name.
 ///
@@ -62,6 +64,8 @@ pub struct Node {
     pub images: Vec<(ImageId, i64)>,
     /// `status.declaredFeatures`, sorted.
     pub declared_features: Vec<Text>,
+    /// How its GPUs are linked, as far as the object tells.
+    pub topology: Option<Arc<NodeTopology>>,
 }
 
 #[cfg(test)]

@@ -45,7 +45,7 @@ use berth_core::snapshot::{Cluster, NodeIdx, Version};
 use berth_core::types::claim::{Allocation, ClaimSpec, DeviceDemand, DeviceResult};
 use berth_core::types::{Node, Pod, Text};
 
-use choice::Ranks;
+use choice::{Preferred, Ranks};
 use search::{Dive, End};
 
 pub use solutions::Solutions;
@@ -149,7 +149,7 @@ impl Search {
         let best = !self.options.first_fit;
         let ranks = |devices: &[NodeDevice<'_>]| match &self.preference {
             Some(preference) => preference.ranks(cluster, self.node, devices),
-            None => Vec::new(),
+            None => Preferred::default(),
         };
         let wanted = best.then_some(&ranks as &Ranks<'_>);
         let problem = reading::read(cluster.devices(), node, &self.claims, None, wanted)?;
@@ -162,23 +162,32 @@ impl Search {
 }
 
 impl Preference {
-    /// Returns one rank a device: what an earlier order says counts first.
-    fn ranks(&self, cluster: &Cluster, node: NodeIdx, devices: &[NodeDevice<'_>]) -> Vec<u32> {
-        let all = self.orders.iter().map(|order| order.ranks(&self.pod, cluster, node, devices));
-        let all: Vec<Vec<i64>> = all.collect();
-        let of = |at: usize| -> Vec<i64> {
-            all.iter().map(|ranks| ranks.get(at).copied().unwrap_or(0)).collect()
+    /// What an earlier order says counts first.
+    fn ranks(&self, cluster: &Cluster, node: NodeIdx, devices: &[NodeDevice<'_>]) -> Preferred {
+        let judges = self.orders.iter().map(|order| order.sets(&self.pod, cluster, node, devices));
+        let mut judges: Vec<_> = judges.collect();
+        let judge = judges.iter().position(Option::is_some);
+        let (before, after) = self.orders.split_at(judge.unwrap_or(0));
+        let ranks = |orders: &[Arc<dyn DeviceOrder>]| {
+            let all = orders.iter().map(|order| order.ranks(&self.pod, cluster, node, devices));
+            combined(&all.collect::<Vec<_>>(), devices.len())
         };
-        let mut different: Vec<Vec<i64>> = (0..devices.len()).map(of).collect();
-        different.sort();
-        different.dedup();
-        if different.len() < 2 {
-            return Vec::new();
-        }
-        (0..devices.len())
-            .map(|at| different.partition_point(|rank| *rank < of(at)) as u32)
-            .collect()
+        let sets = judge.and_then(|at| judges[at].take());
+        Preferred { before: ranks(before), sets, after: ranks(after) }
     }
+}
+
+/// Returns one rank a device, by the first of `all` in which two differ; none if they don't.
+fn combined(all: &[Vec<i64>], n_devices: usize) -> Vec<u32> {
+    let of =
+        |at: usize| all.iter().map(|ranks| ranks.get(at).copied().unwrap_or(0)).collect::<Vec<_>>();
+    let mut different: Vec<Vec<i64>> = (0..n_devices).map(of).collect();
+    different.sort();
+    different.dedup();
+    if different.len() < 2 {
+        return Vec::new();
+    }
+    (0..n_devices).map(|at| different.partition_point(|rank| *rank < of(at)) as u32).collect()
 }
 
 /// Returns all that the answer about a node of this version depends on.

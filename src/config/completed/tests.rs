@@ -101,6 +101,25 @@ fn arguments_for_packing_are_completed_with_what_holds_without_them() {
     assert_eq!(rules(&written.to_string()), given, "written out they mean the same");
 }
 
+#[test]
+fn arguments_for_links_of_gpus_are_completed_with_what_holds_without_them() {
+    let file = "profiles: [{plugins: {multiPoint: {enabled: [{name: NvlinkTopology, weight: 1}]}}, \
+                pluginConfig: [{name: NvlinkTopology, args: {drivers: [d.example.com]}}]}]";
+    let written = written(file);
+    let want = json!({
+        "apiVersion": "berth.dev/v1alpha1", "kind": "NvlinkTopologyArgs",
+        "resources": ["nvidia.com/gpu"], "drivers": ["d.example.com"],
+        "deviceClasses": ["gpu.nvidia.com"],
+    });
+    assert_eq!(*args(&written, "NvlinkTopology"), want);
+    let rules = |text: &str| {
+        let loaded = load(text).unwrap();
+        crate::assemble::assemble(&loaded, 0).unwrap().0[0].fabric.clone().unwrap()
+    };
+    let given = rules(&format!("{HEAD}{file}"));
+    assert_eq!(rules(&written.to_string()), given, "written out they mean the same");
+}
+
 /// kube-scheduler writes no plugins of groups unless their gates are on.
 #[test]
 fn a_file_that_kube_scheduler_wrote_enables_what_it_enables_and_groups() {

@@ -18,7 +18,7 @@ use crate::live::client::{Api, Target};
 use crate::live::lease::moment::Moment;
 use crate::live::lease::record::Record;
 use crate::live::rate::TokenBucket;
-use crate::live::watch::{Pace, Source};
+use crate::live::watch::{Pace, Reporter, Source};
 use crate::wire::dialect::DialectDef;
 
 /// What the server answers to a GET of a path, without its query. What isn't there is 404.
@@ -105,7 +105,8 @@ impl Play {
         let led = tokio::sync::watch::channel(true).1;
         let dialects = Dialects::new(vec![DialectDef::named("volcano").unwrap()], None);
         dialects.announce(&sink);
-        let source = Source { api, rate, tables: Arc::default(), sink, pace, led };
+        let reporter = Reporter::default();
+        let source = Source { api, rate, tables: Arc::default(), sink, pace, led, reporter };
         runtime.spawn(dialects.clone().run(source));
         Play { inputs, answers, dialects, _runtime: runtime }
     }

@@ -6,7 +6,7 @@ use berth_core::types::Text;
 use k8s_openapi::jiff;
 use serde::{Serialize, Serializer};
 
-use super::{Happening, What};
+use super::{Happening, Subject, What};
 
 /// Bytes of a note. Source: validation of events.k8s.io/v1.
 const NOTE_MAX: usize = 1024;
@@ -48,7 +48,7 @@ struct Metadata {
 struct Regarding {
     api_version: &'static str,
     kind: &'static str,
-    #[serde(serialize_with = "text")]
+    #[serde(serialize_with = "text", skip_serializing_if = "is_empty")]
     namespace: Text,
     #[serde(serialize_with = "text")]
     name: Text,
@@ -68,19 +68,24 @@ fn text<S: Serializer>(text: &Text, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(text)
 }
 
+fn is_empty(text: &Text) -> bool {
+    text.is_empty()
+}
+
 /// Returns the event as it is created.
 pub(super) fn event(happening: &Happening, name: &str, hostname: &str) -> Event {
     let (reason, action, kind) = match happening.what {
         What::Scheduled => ("Scheduled", "Binding", "Normal"),
         What::FailedScheduling => ("FailedScheduling", "Scheduling", "Warning"),
         What::BelowMinimum => ("BelowMinimum", "Scheduling", "Warning"),
+        What::InvalidTopology => ("InvalidGpuTopology", "Reading", "Warning"),
     };
-    let pod = &happening.pod;
+    let subject = &happening.subject;
     let scheduler = happening.scheduler_name.as_str();
     Event {
         api_version: "events.k8s.io/v1",
         kind: "Event",
-        metadata: Metadata { name: name.to_owned(), namespace: pod.namespace.clone() },
+        metadata: Metadata { name: name.to_owned(), namespace: namespace(subject) },
         event_time: micros(happening.at),
         r#type: kind,
         reason,
@@ -88,14 +93,23 @@ pub(super) fn event(happening: &Happening, name: &str, hostname: &str) -> Event 
         note: note(&happening.note),
         regarding: Regarding {
             api_version: "v1",
-            kind: "Pod",
-            namespace: pod.namespace.clone(),
-            name: pod.name.clone(),
-            uid: pod.uid.0.clone(),
+            kind: subject.kind,
+            namespace: subject.namespace.clone(),
+            name: subject.name.clone(),
+            uid: subject.uid.clone(),
         },
         reporting_controller: happening.scheduler_name.clone(),
         reporting_instance: cut(&format!("{scheduler}-{hostname}"), INSTANCE_MAX).to_owned(),
         series: None,
+    }
+}
+
+/// Returns where the event is: of what has no namespace, in the default one. Source: validation of
+/// events.k8s.io/v1.
+pub(super) fn namespace(subject: &Subject) -> Text {
+    match subject.namespace.is_empty() {
+        true => Text::from("default"),
+        false => subject.namespace.clone(),
     }
 }
 
@@ -104,14 +118,14 @@ pub(super) fn series(count: u32, last: jiff::Timestamp) -> Series {
     Series { count, last_observed_time: micros(last) }
 }
 
-/// Returns `<pod>.<16 hex digits>`; the digits are the time in nanoseconds, never the same twice.
+/// Returns `<object>.<16 hex digits>`; the digits are the time in nanoseconds, never the same twice.
 pub(super) fn name(happening: &Happening) -> String {
     static LAST: AtomicU64 = AtomicU64::new(0);
     let nanos = u64::try_from(happening.at.as_nanosecond()).unwrap_or_default();
     let bump = |last: u64| Some(nanos.max(last + 1));
     let last = LAST.fetch_update(Ordering::Relaxed, Ordering::Relaxed, bump).unwrap_or_default();
-    let pod = cut(&happening.pod.name, NAME_MAX - 17).trim_end_matches(['-', '.']);
-    format!("{pod}.{:016x}", nanos.max(last + 1))
+    let object = cut(&happening.subject.name, NAME_MAX - 17).trim_end_matches(['-', '.']);
+    format!("{object}.{:016x}", nanos.max(last + 1))
 }
 
 fn note(text: &str) -> String {
@@ -145,7 +159,7 @@ mod tests {
     fn happening(name: &str, what: What, note: &str) -> Happening {
         let pod = PodRef { namespace: "ns".into(), name: name.into(), uid: PodUid("u".into()) };
         Happening {
-            pod,
+            subject: pod.into(),
             scheduler_name: "default-scheduler".into(),
             what,
             note: note.into(),
@@ -166,6 +180,20 @@ mod tests {
         assert_eq!(event["reportingInstance"], "default-scheduler-host");
         assert_eq!((&event["action"], &event["type"]), (&json!("Binding"), &json!("Normal")));
         assert_eq!(event["regarding"]["uid"], "u");
+    }
+
+    #[test]
+    fn an_event_of_a_node_is_in_the_default_namespace() {
+        let node = Subject::node("n1".into(), "u1".into());
+        let told = Happening::invalid_topology(node, "s".into(), "what to change".into());
+        let event = written(&event(&told, "n1.1", "host"));
+        assert_eq!(event["metadata"]["namespace"], "default");
+        let regarding = json!({"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "u1"});
+        assert_eq!(event["regarding"], regarding);
+        assert_eq!(
+            (&event["reason"], &event["type"]),
+            (&json!("InvalidGpuTopology"), &json!("Warning"))
+        );
     }
 
     #[test]

@@ -1,9 +1,9 @@
-//! The same trouble of the same pod is one event with a count, not many events.
+//! The same trouble of the same object is one event with a count, not many events.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use berth_core::types::{PodUid, Text};
+use berth_core::types::Text;
 use k8s_openapi::jiff;
 
 use super::body::Event;
@@ -16,8 +16,8 @@ const REWRITE: Duration = Duration::from_secs(60);
 /// Series that are remembered; beyond, the oldest is forgotten and begins anew.
 const SERIES_MAX: usize = 50_000;
 
-/// Same pod, reason and note.
-type Likeness = (PodUid, What, Text);
+/// UID, reason and note.
+type Likeness = (Text, What, Text);
 
 /// An event to be created, or its count to be written.
 #[derive(Clone, Debug)]
@@ -54,7 +54,7 @@ impl SeriesBook {
         hostname: &str,
         now: Instant,
     ) -> Option<Post> {
-        let likeness = (happening.pod.uid.clone(), happening.what, happening.note.clone());
+        let likeness = (happening.subject.uid.clone(), happening.what, happening.note.clone());
         if let Some(series) = self.series.get_mut(&likeness)
             && now.saturating_duration_since(series.seen) < FINISH
         {
@@ -64,7 +64,7 @@ impl SeriesBook {
         }
         let name = body::name(happening);
         let body = body::event(happening, &name, hostname);
-        let post = Post { namespace: happening.pod.namespace.clone(), name, body, patch: None };
+        let post = Post { namespace: body::namespace(&happening.subject), name, body, patch: None };
         if happening.what == What::FailedScheduling {
             let (last, post) = (happening.at, post.clone());
             let fresh = Series { post, count: 1, last, seen: now, written: None, dirty: false };

@@ -9,8 +9,9 @@ use berth_core::snapshot::ClusterEvent;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::{Pace, Source, Watch};
+use super::{Pace, Reporter, Source, Watch};
 use crate::live::client::{Api, Target};
+use crate::live::events::EventQueue;
 use crate::live::rate::TokenBucket;
 use crate::wire::{Kind, Tables};
 
@@ -98,6 +99,7 @@ async fn answer(mut stream: TcpStream, reply: Reply) -> Option<TcpStream> {
 struct Play {
     inputs: Receiver<Input>,
     seen: Arc<Mutex<Vec<String>>>,
+    events: Arc<EventQueue>,
     _runtime: tokio::runtime::Runtime,
 }
 
@@ -119,9 +121,11 @@ impl Play {
         };
         let rate = Arc::new(TokenBucket::new(-1.0, 1));
         let led = tokio::sync::watch::channel(true).1;
-        let source = Source { api, rate, tables: Arc::default(), sink, pace, led };
+        let reporter = Reporter::default();
+        let events = Arc::clone(&reporter.events);
+        let source = Source { api, rate, tables: Arc::default(), sink, pace, led, reporter };
         runtime.spawn(Watch::new(source, Kind::Node).run());
-        Play { inputs, seen, _runtime: runtime }
+        Play { inputs, seen, events, _runtime: runtime }
     }
 
     /// Returns the next `n` things that the engine heard.
@@ -321,4 +325,24 @@ fn tables_survive_a_poisoned_lock() {
     .join();
     let seen = crate::live::kinds::read(Kind::Node, &node("a", "1", 1), &tables);
     assert_eq!(seen.unwrap().identity.key.to_string(), "a");
+}
+
+#[test]
+fn what_a_node_says_of_its_gpus_and_is_not_understood_is_reported_once() {
+    let linked = |links: &str, version: u64| {
+        let annotations = format!(r#"{{"berth.dev/gpu-topology":"{links}"}}"#);
+        let metadata = format!(
+            r#"{{"name":"a","uid":"1","resourceVersion":"{version}","annotations":{annotations}}}"#
+        );
+        format!(r#"{{"metadata":{metadata}}}"#)
+    };
+    let changed = |links, version| event("MODIFIED", &linked(links, version));
+    let play = Play::of(vec![
+        list(5, "", &[linked("nvlink 0-1", 1), node("b", "2", 2)]),
+        Stream(vec![changed("nvlink 0-1", 6), changed("numa 9-0", 7)]),
+        Stream(vec![changed("nvlink 0-1:600", 8), changed("numa 9-0", 9)]),
+    ]);
+    assert_eq!(play.hears(7), ["+a", "+b", "nodes true", "+a", "+a", "+a", "+a"]);
+    // Once for what was wrong first, once for the next thing, and again when it has come back.
+    assert_eq!(play.events.counts().0, 3);
 }

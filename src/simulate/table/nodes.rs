@@ -1,13 +1,15 @@
 //! The upper part: nodes by pool, each with its bar and its pods.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use berth_core::types::claim::Consumer;
 use berth_core::types::group::NATIVE;
 use berth_core::types::resources::CPU;
 use berth_core::types::{ClaimKey, Node, Pod, PodUid, Resources, Text};
 
+use super::super::islands::Islands;
 use super::amounts::{gpus, is_part, label, n_gpus, shown, sum};
+use super::islands::lines as island_lines;
 use super::paint::{Paint, Piece, Style, cells, cut, joined, padded, plain, width, wrap};
 use super::pods::{pods, shorten};
 use super::words::{counted, counted_i64};
@@ -53,6 +55,12 @@ impl Usage<'_> {
 
     pub(super) fn gpus_used(&self) -> i64 {
         n_gpus(&self.used)
+    }
+
+    /// Returns the devices of the pods that were placed now.
+    fn fresh(&self) -> BTreeSet<&Text> {
+        let fresh = self.pods.iter().filter(|sitting| sitting.now);
+        fresh.flat_map(|sitting| sitting.devices.iter().copied()).collect()
     }
 }
 
@@ -217,7 +225,7 @@ impl Columns {
 }
 
 /// Returns the lines of all nodes.
-pub(super) fn lines(usages: &[Usage<'_>], paint: Paint) -> Vec<String> {
+pub(super) fn lines(usages: &[Usage<'_>], islands: &Islands, paint: Paint) -> Vec<String> {
     if usages.is_empty() {
         return vec!["No nodes.".to_owned()];
     }
@@ -228,7 +236,12 @@ pub(super) fn lines(usages: &[Usage<'_>], paint: Paint) -> Vec<String> {
     for pool in usages.chunk_by(|a, b| a.pool == b.pool) {
         lines.push(String::new());
         lines.push(heading(pool, paint));
-        lines.extend(pool.iter().flat_map(|usage| node_lines(usage, pool, &columns, paint)));
+        for usage in pool {
+            lines.extend(node_lines(usage, pool, &columns, paint));
+            if let Some(islands) = islands.get(&usage.node.name) {
+                lines.extend(island_lines(islands, &usage.fresh(), paint));
+            }
+        }
     }
     lines
 }

@@ -10,7 +10,7 @@ use berth::live::client::{Answer, Api, Call, SendError, Target};
 use berth::live::dialects::Dialects;
 use berth::live::rate::TokenBucket;
 use berth::live::request::{self, About};
-use berth::live::watch::{Pace, Source, Watch};
+use berth::live::watch::{Pace, Reporter, Source, Watch};
 use berth::wire::dialect::DialectDef;
 use berth::wire::{Kind, Tables};
 use berth_core::engine::Input;
@@ -88,6 +88,7 @@ impl Followed {
             sink: sink.clone(),
             pace,
             led: tokio::sync::watch::channel(true).1,
+            reporter: Reporter::default(),
         };
         let named = |name: &&str| DialectDef::named(name).expect("a dialect");
         let dialects = Dialects::new(dialects.iter().map(named).collect(), None);

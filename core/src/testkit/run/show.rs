@@ -241,6 +241,7 @@ fn node_aspects(aspects: &NodeAspects) -> String {
         ("taints", aspects.taints),
         ("images", aspects.images),
         ("features", aspects.declared_features),
+        ("topology", aspects.topology),
     ])
 }
 

@@ -1,7 +1,8 @@
 //! Which of the devices that would do is tried first.
 //!
-//! A device comes before another if a plugin says so that orders devices (packing), and then, in this
-//! order,
+//! A device comes before another if a plugin says so that orders devices (packing), or that judges sets
+//! of them (links between GPUs): by the best set that it is in, with what is picked and what is still
+//! wanted ([`together`]). Then, in this order,
 //!
 //! 1. fewer of the other partitions that are still possible become impossible, the largest counted
 //!    first: a small MIG partition goes to a GPU that is already broken, and there to the place
@@ -12,15 +13,22 @@
 //! 4. less is left of it, if it is shared;
 //! 5. it comes first in upstream's order.
 //!
+//! A claim that wants other devices beside those of sets has them near (2) before it is asked what sets
+//! break.
+//!
 //! What is guaranteed: the search is depth first in this order, so each device is the best by it,
-//! given those picked before, among those that lead to a solution. No solution is looked for whose
-//! devices would be better taken together.
+//! given those picked before, among those that lead to a solution. Of what plugins judge as sets it is
+//! the best set, unless counters or `distinctAttribute` stand against that; beside those no solution is
+//! looked for whose devices would be better taken together.
 
 mod around;
 mod breaking;
+mod together;
 
 use std::ops::Range;
+use std::sync::Arc;
 
+use berth_core::framework::{DeviceSets, SetRating};
 use berth_core::snapshot::Devices;
 use berth_core::snapshot::devices::gather::{NodeDevice, NodePool};
 
@@ -30,6 +38,7 @@ use super::state::State;
 use super::values::Column;
 use around::Around;
 use breaking::Breaking;
+use together::Together;
 
 const PCIE_ROOT: &str = "resource.kubernetes.io/pcieRoot";
 const NUMA_NODE: &str = "resource.kubernetes.io/numaNode";
@@ -50,12 +59,27 @@ pub(super) struct Choice {
     several: Vec<bool>,
     /// Some devices have binding conditions or are shared.
     uneven: bool,
-    /// What plugins say of each device; empty: it makes no difference.
-    preferred: Vec<u32>,
+    /// What plugins say.
+    preferred: Preferred,
 }
 
-/// Returns ranks of devices, the least first; none where it makes no difference.
-pub(super) type Ranks<'r> = dyn Fn(&[NodeDevice<'_>]) -> Vec<u32> + 'r;
+/// What plugins say of devices: ranks, the least first; none where it makes no difference.
+#[derive(Debug, Default)]
+pub(super) struct Preferred {
+    /// What counts before sets.
+    pub(super) before: Vec<u32>,
+    pub(super) sets: Option<Arc<dyn DeviceSets>>,
+    pub(super) after: Vec<u32>,
+}
+
+impl Preferred {
+    fn is_empty(&self) -> bool {
+        self.before.is_empty() && self.sets.is_none() && self.after.is_empty()
+    }
+}
+
+/// Returns what plugins say of devices.
+pub(super) type Ranks<'r> = dyn Fn(&[NodeDevice<'_>]) -> Preferred + 'r;
 
 #[derive(Debug)]
 struct Part {
@@ -65,7 +89,11 @@ struct Part {
 }
 
 /// How much a device is better than others; least comes first.
-type Rank = (u32, u128, u64, bool, i128);
+type Rank = (Wished, u128, u64, bool, i128);
+
+/// What plugins say of a device: before sets, of the best set, how near it is where the claim wants
+/// other devices too, what the set breaks, after sets.
+type Wished = (u32, u64, u64, u64, u32);
 
 impl Choice {
     pub(super) fn read<'a>(
@@ -96,8 +124,16 @@ impl Choice {
         choice
     }
 
-    pub(super) fn prefer(&mut self, ranks: Vec<u32>) {
-        self.preferred = ranks;
+    pub(super) fn prefer(&mut self, preferred: Preferred) {
+        self.preferred = preferred;
+    }
+
+    /// Tells whether it makes a difference what the devices of an alternative are taken with.
+    pub(super) fn in_sets(&self, problem: &Problem, ask: u32) -> bool {
+        let counts = |sets: &Arc<dyn DeviceSets>| {
+            problem.profile(ask).candidates.iter().any(|it| sets.counts(it.device))
+        };
+        self.preferred.sets.as_ref().is_some_and(counts)
     }
 
     fn read_parts<'a>(
@@ -129,8 +165,8 @@ impl Choice {
         }
     }
 
-    /// Puts the candidates of an alternative, given by their places, in order. `open` is what the
-    /// claim still wants: alternatives and numbers of devices.
+    /// Puts the candidates of an alternative, given by their places, in order. `open` is what is still
+    /// wanted, this alternative first: alternatives and numbers of devices.
     pub(super) fn order(
         &self,
         problem: &Problem,
@@ -139,25 +175,39 @@ impl Choice {
         open: &[(u32, usize)],
         places: &mut [u32],
     ) {
-        let claim = problem.asks[ask as usize].claim as usize;
-        let several = self.several.get(claim) == Some(&true);
+        let claim = problem.asks[ask as usize].claim;
+        let several = self.several.get(claim as usize) == Some(&true);
         let alike = self.parts.is_empty() && !self.uneven && self.preferred.is_empty();
         if places.len() < 2 || alike && !several {
             return;
         }
         let admin = problem.profile(ask).admin;
         let mut breaking = (!self.parts.is_empty() && !admin).then(|| Breaking::new(self, state));
-        let around = several.then(|| Around::new(self, problem, state, open));
+        let of_claim = |(ask, _): &&(u32, usize)| problem.asks[*ask as usize].claim == claim;
+        let in_claim: Vec<(u32, usize)> = open.iter().filter(of_claim).copied().collect();
+        let around = several.then(|| Around::new(self, problem, state, &in_claim));
+        let sets = self.preferred.sets.as_deref().filter(|_| !admin);
+        let together = sets.map(|sets| Together::new(sets, problem, state, open, places));
+        let mixed = together.as_ref().is_some_and(|together| together.is_mixed(claim));
         let rank = |place: &u32| -> Rank {
             let device = problem.candidate(ask, *place).device;
             let broken = breaking.as_mut().map_or(0, |breaking| breaking.cost(problem, device));
-            let near =
-                around.as_ref().map_or(0, |around| around.distance(&state.in_claim[claim], device));
+            let near = around
+                .as_ref()
+                .map_or(0, |around| around.distance(&state.in_claim[claim as usize], device));
             let room = problem
                 .room_of(device)
                 .fold(0, |sum: i128, at| sum + state.rooms[at].min(1 << 100));
-            let preferred = self.preferred.get(device as usize).copied().unwrap_or(0);
-            (preferred, broken, near, problem.devices[device as usize].binding, room)
+            let rating = together.as_ref().map_or(SetRating::default(), |it| it.rate(device));
+            let of = |ranks: &[u32]| ranks.get(device as usize).copied().unwrap_or(0);
+            let wished = (
+                of(&self.preferred.before),
+                rating.apart,
+                if mixed { near } else { 0 },
+                rating.broken,
+                of(&self.preferred.after),
+            );
+            (wished, broken, near, problem.devices[device as usize].binding, room)
         };
         places.sort_by_cached_key(rank);
     }

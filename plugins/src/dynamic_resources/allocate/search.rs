@@ -230,9 +230,9 @@ impl Dive {
             self.options.truncate(start);
             return;
         }
-        let claim_open = self.open_of_claim(ask, open);
+        let open = self.open_from(ask, open);
         let places = &mut self.options[start..];
-        self.problem.choice.order(&self.problem, &self.state, ask, &claim_open, places);
+        self.problem.choice.order(&self.problem, &self.state, ask, &open, places);
     }
 
     /// Of a request for all, each device must do.
@@ -244,16 +244,12 @@ impl Dive {
         }
     }
 
-    /// Returns what the claim of an alternative still wants, this one's `open` devices first.
-    fn open_of_claim(&self, ask: u32, open: usize) -> Vec<(u32, usize)> {
-        let claim = self.problem.asks[ask as usize].claim;
-        let mut wanted = Vec::new();
-        wanted.push((ask, open));
+    /// Returns what is still wanted: `open` devices of this alternative, then what comes after it.
+    fn open_from(&self, ask: u32, open: usize) -> Vec<(u32, usize)> {
+        let mut wanted = vec![(ask, open)];
         for need in &self.order[self.place.rank + 1..] {
-            let need = &self.problem.needs[*need as usize];
-            if need.claim == claim {
-                wanted.push((need.asks.start, self.problem.asks[need.asks.start as usize].count));
-            }
+            let first = self.problem.needs[*need as usize].asks.start;
+            wanted.push((first, self.problem.asks[first as usize].count));
         }
         wanted
     }
@@ -317,23 +313,30 @@ impl Dive {
 }
 
 /// Those that want all have no choice and come first, then those with alternatives in the claims'
-/// order, then the rest, hardest to place first.
+/// order, then several that are best taken as a set, so that others can be near them, then the rest,
+/// hardest to place first.
 fn order(problem: &Problem) -> Vec<u32> {
     let mut order: Vec<u32> = (0..problem.needs.len() as u32).collect();
     if order.len() < 2 {
         return order;
     }
+    let in_set =
+        |need: u32| problem.choice.in_sets(problem, problem.needs[need as usize].asks.start);
+    let sets: Vec<bool> = order.iter().map(|need| in_set(*need)).collect();
+    let of_sets = problem.needs.iter().zip(&sets).filter(|(_, in_set)| **in_set);
+    let as_set = of_sets.map(|(need, _)| problem.least(need)).sum::<usize>() > 1;
     order.sort_by_cached_key(|need| {
         let asks = problem.needs[*need as usize].asks.clone();
         let profile = problem.profile(asks.start);
         match (asks.len(), profile.all) {
             (1, true) => (0, 0, 0),
             (2.., _) => (1, 0, 0),
+            _ if as_set && sets[*need as usize] => (2, 0, 0),
             _ => {
                 let first = profile.candidates.first();
                 let draws = first.map_or(&[][..], |first| problem.draws_of(first.device));
                 let share = problem.counters.share(draws);
-                (2, 1000 - share, profile.candidates.len())
+                (3, 1000 - share, profile.candidates.len())
             }
         }
     });

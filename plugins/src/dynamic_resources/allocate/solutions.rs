@@ -8,7 +8,7 @@ use berth_core::snapshot::{Cluster, NodeIdx};
 use berth_core::types::Text;
 use berth_core::types::claim::DeviceDemand;
 
-use super::choice::Ranks;
+use super::choice::{Preferred, Ranks};
 use super::search::{Dive, End};
 use super::{Found, Options, Refused, outcome, reading};
 
@@ -40,7 +40,7 @@ impl<'a> Solutions<'a> {
         let devices = cluster.devices();
         let object = cluster.nodes().node(node).ok_or_else(|| Text::from("node is gone"))?;
         let ranks: Option<&Ranks<'_>> =
-            if options.first_fit { None } else { Some(&|_| Vec::new()) };
+            if options.first_fit { None } else { Some(&|_| Preferred::default()) };
         let problem = reading::read(devices, object, claims, Some(others), ranks)?;
         let known = outcome::picks(devices, &problem, claims, first);
         let mut dive = Dive::new(problem, options.first_fit);

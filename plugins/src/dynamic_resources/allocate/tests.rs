@@ -7,5 +7,6 @@ mod hard;
 mod limits;
 mod random;
 mod rules;
+mod sets;
 mod sharing;
 mod written;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use berth_core::framework::Work;
 use berth_core::types::claim::DeviceDemand;
 
+use super::super::choice::Preferred;
 use super::super::problem::Problem;
 use super::super::state::State;
 use super::super::symmetry::{Place, Symmetry};
@@ -96,7 +97,8 @@ fn every_solution_is_told_once() {
         let node = world.cluster.nodes().node(world.node).unwrap();
         let devices = world.cluster.devices();
         let problem =
-            reading::read(devices, node, &claims, Some(&others), Some(&|_| Vec::new())).unwrap();
+            reading::read(devices, node, &claims, Some(&others), Some(&|_| Preferred::default()))
+                .unwrap();
         let mut everything = Everything::of(&problem);
         everything.meet(0);
         let keys: Vec<Key> =

@@ -1,0 +1,173 @@
+//! NvlinkTopology: pods that want several GPUs go where those that are free talk fastest, and are
+//! given the set of them that does.
+//!
+//! How GPUs are linked, and which are free, is the ledger's to say
+//! ([`fabric`](berth_core::snapshot::fabric)). Here is how that becomes a score, and what is told to
+//! whoever allocates devices.
+//!
+//! A node's score is the share that the GPUs which are free, or the worst that may be, have of the
+//! best that as many GPUs of that node can have. So nodes on which all GPUs are linked alike are
+//! equal, and so is a node of which nothing is known. Where nothing counts room
+//! ([`packing`](berth_core::snapshot::packing)) a tenth of the score is for leaving nodes and islands
+//! whole; where something does, that decides among what is equal here.
+
+use std::sync::Arc;
+
+use berth_core::framework::{
+    Args, ClassPart, Classify, Cycle, CycleState, DeviceOrder, DeviceSets, PluginDef, Points,
+    PreFilter, PreFilterAnswer, Reads, Score, SetRating,
+};
+use berth_core::snapshot::devices::gather::NodeDevice;
+use berth_core::snapshot::fabric::reading::Free;
+use berth_core::snapshot::fabric::subsets::Subsets;
+use berth_core::snapshot::{Cluster, FabricRules, IndexRef, NodeIdx};
+use berth_core::types::{GpuSet, NodeTopology, Pod, Text};
+
+const NAME: &str = "NvlinkTopology";
+
+pub(crate) const PLUGIN: PluginDef = PluginDef {
+    name: NAME,
+    summary: "puts pods where their GPUs talk fastest, and gives them the GPUs that do",
+    missing: None,
+    build,
+};
+
+const SCORE_MAX: i64 = 100;
+/// Of the score, for leaving nodes and islands whole.
+const WHOLE_MAX: i64 = 10;
+
+struct NvlinkTopology;
+
+fn build(args: &Args, points: &mut Points) {
+    points.fabric(rules(args));
+    let plugin = Arc::new(NvlinkTopology);
+    points.classify(plugin.clone());
+    points.pre_filter(plugin.clone());
+    points.score(plugin);
+}
+
+/// NvlinkTopologyArgs (berth.dev/v1alpha1): what counts as a GPU.
+fn rules(args: &Args) -> FabricRules {
+    let default = FabricRules::default();
+    let names = |key: &str, default: std::collections::BTreeSet<Text>| match args.has(key) {
+        true => args.texts(key).into_iter().collect(),
+        false => default,
+    };
+    FabricRules {
+        resources: names("resources", default.resources),
+        drivers: names("drivers", default.drivers),
+        device_classes: names("deviceClasses", default.device_classes),
+    }
+}
+
+/// How many GPUs pods of one class want, as their requests may be met; the first counts.
+#[derive(Clone, Debug)]
+struct Wanted(Vec<u16>);
+
+impl Classify for NvlinkTopology {
+    fn class_part(&self, pod: &Pod, cluster: &Cluster) -> ClassPart {
+        let gpus = cluster.fabric().map(|fabric| fabric.wanted(pod, cluster));
+        ClassPart { gpus: gpus.unwrap_or_default(), ..ClassPart::default() }
+    }
+}
+
+impl PreFilter for NvlinkTopology {
+    fn pre_filter(&self, cycle: Cycle<'_>, state: &mut CycleState) -> PreFilterAnswer {
+        let Some(fabric) = cycle.cluster.fabric() else { return PreFilterAnswer::Skip };
+        let wanted = Wanted(fabric.wanted(cycle.pod, cycle.cluster));
+        if wanted.0.is_empty() {
+            return PreFilterAnswer::Skip;
+        }
+        state.order_devices(Arc::new(wanted.clone()));
+        state.put(NAME, wanted);
+        PreFilterAnswer::Continue
+    }
+}
+
+impl Score for NvlinkTopology {
+    fn score(&self, cycle: Cycle<'_>, state: &CycleState, node: NodeIdx) -> i64 {
+        let wanted = state.kept::<Wanted>(NAME).and_then(|wanted| wanted.0.first());
+        let (Some(fabric), Some(size)) = (cycle.cluster.fabric(), wanted) else { return 0 };
+        let standing = fabric.standing(cycle.cluster, usize::from(*size), node);
+        // Of a node that doesn't seem to have them nothing is known: others have let it pass.
+        let (share, left_over) =
+            standing.map_or((SCORE_MAX, WHOLE_MAX), |it| (it.share, it.left_over));
+        match cycle.cluster.packing() {
+            Some(_) => share,
+            None => {
+                share * (SCORE_MAX - WHOLE_MAX) / SCORE_MAX + WHOLE_MAX - left_over.min(WHOLE_MAX)
+            }
+        }
+    }
+
+    fn reads(&self, _: Cycle<'_>) -> Reads {
+        Reads { indexes: vec![IndexRef::WideDevices, IndexRef::DeviceClasses] }
+    }
+}
+
+impl DeviceOrder for Wanted {
+    /// Which single device it is makes no difference.
+    fn ranks(&self, _: &Pod, _: &Cluster, _: NodeIdx, _: &[NodeDevice<'_>]) -> Vec<i64> {
+        Vec::new()
+    }
+
+    fn sets(
+        &self,
+        _: &Pod,
+        cluster: &Cluster,
+        node: NodeIdx,
+        devices: &[NodeDevice<'_>],
+    ) -> Option<Arc<dyn DeviceSets>> {
+        let fabric = cluster.fabric()?;
+        let gpus = fabric.gpus(cluster, node)?;
+        let (Some(topology), Free::Set(free)) = (&gpus.topology, gpus.free) else { return None };
+        let sizes = self.0.iter().map(|size| usize::from(*size)).filter(|n| *n <= topology.len());
+        let lists = sizes.map(|size| fabric.subsets(topology, size)).collect();
+        let gpus = devices.iter().map(|device| gpus.gpu_of(device)).collect();
+        Some(Arc::new(Judge { topology: Arc::clone(topology), free, gpus, lists }))
+    }
+}
+
+/// Judges sets of the GPUs of one node.
+#[derive(Debug)]
+struct Judge {
+    topology: Arc<NodeTopology>,
+    free: GpuSet,
+    /// Which GPU each device is.
+    gpus: Vec<Option<usize>>,
+    lists: Vec<Arc<Subsets>>,
+}
+
+impl Judge {
+    fn gpu(&self, device: u32) -> Option<usize> {
+        self.gpus.get(device as usize).copied().flatten()
+    }
+
+    fn set(&self, devices: &[u32]) -> GpuSet {
+        devices.iter().filter_map(|device| self.gpu(*device)).collect()
+    }
+}
+
+impl DeviceSets for Judge {
+    fn counts(&self, device: u32) -> bool {
+        self.gpu(device).is_some()
+    }
+
+    fn rate(&self, picked: &[u32], candidates: &[u32], open: usize) -> Option<SetRating> {
+        let (picked, from) = (self.set(picked), self.set(candidates));
+        let size = picked.len() + open;
+        let known = self.lists.iter().find(|list| list.size() == size);
+        let own;
+        let subsets = match known {
+            Some(subsets) => subsets,
+            None => {
+                own = Arc::new(Subsets::rough(&self.topology, size));
+                &own
+            }
+        };
+        let best = subsets.best_with(picked, from, self.free)?;
+        let least = u64::from(u16::MAX - best.goodness.least);
+        let apart = least << 32 | u64::from(u32::MAX - best.goodness.sum);
+        Some(SetRating { apart, broken: best.left_over.into() })
+    }
+}
