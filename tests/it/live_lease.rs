@@ -88,7 +88,8 @@ impl Scene {
     fn kube_scheduler(&self) -> KubeScheduler {
         let path = self.folder("kube-scheduler").join("config.yaml");
         fs::write(&path, config(self.lease)).expect("the configuration is written");
-        KubeScheduler::start_electing(&self.stand, Some(&path)).expect("it starts")
+        KubeScheduler::start_electing(&self.stand, Some(&path), vec!["--secure-port=0".to_owned()])
+            .expect("it starts")
     }
 
     /// Creates a pod, waits until it is bound, and returns the holder, which is the same before and

@@ -76,7 +76,7 @@ impl Connection {
             .uri(path)
             .header(header::HOST, &self.host)
             .header(header::AUTHORIZATION, &self.bearer)
-            .header(header::ACCEPT, "application/json")
+            .header(header::ACCEPT, "application/json, text/plain")
             .header(header::USER_AGENT, "berth-bench-live");
         let request = match (&body, &method) {
             (Some(_), &Method::PATCH) => request.header(header::CONTENT_TYPE, MERGE),
@@ -109,10 +109,14 @@ impl Connection {
     }
 
     pub(crate) async fn get(&mut self, path: &str) -> Outcome<Value> {
+        Ok(serde_json::from_slice(&self.get_bytes(path).await?)?)
+    }
+
+    pub(crate) async fn get_bytes(&mut self, path: &str) -> Outcome<Bytes> {
         let (status, body) = self.send(Method::GET, path, None).await?;
         let body = body.collect().await?.to_bytes();
         match status.is_success() {
-            true => Ok(serde_json::from_slice(&body)?),
+            true => Ok(body),
             false => {
                 Err(format!("GET {path}: {status}: {}", String::from_utf8_lossy(&body)).into())
             }

@@ -61,22 +61,24 @@ impl Contender {
         berth: &Path,
     ) -> Outcome<Option<Running>> {
         let log = stand.folder().join("contender.log");
-        let running = match self {
+        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let process = match self {
             Contender::Ceiling | Contender::CeilingEvents => {
-                Running::Own(own(&mut ceiling(stand, load, self.sends_events())?, log)?)
+                let own = own(&mut ceiling(stand, load, self.sends_events())?, log)?;
+                return Ok(Some(Running { process: Process::Own(own), port: None }));
             }
-            Contender::Berth => Running::Own(own(&mut berth_run(stand, load, berth)?, log)?),
+            Contender::Berth => Process::Own(own(&mut berth_run(stand, load, berth, port)?, log)?),
             Contender::Kube | Contender::KubeAll => {
                 let percentage = if self == Contender::KubeAll { 100 } else { 0 };
                 let config = config(stand, load, percentage)?;
-                match KubeScheduler::start_electing(stand, Some(&config)) {
-                    Ok(scheduler) => Running::Kube(scheduler),
+                match KubeScheduler::start_electing(stand, Some(&config), serving(stand, port)?) {
+                    Ok(scheduler) => Process::Kube(scheduler),
                     Err(berth_stand::StandError::MissingBinary { .. }) => return Ok(None),
                     Err(error) => return Err(error.into()),
                 }
             }
         };
-        Ok(Some(running))
+        Ok(Some(Running { process, port: Some(port) }))
     }
 }
 
@@ -99,19 +101,25 @@ fn config(stand: &Stand, load: &Load, percentage: u32) -> Outcome<PathBuf> {
     Ok(path)
 }
 
-fn berth_run(stand: &Stand, load: &Load, berth: &Path) -> Outcome<Command> {
+fn berth_run(stand: &Stand, load: &Load, berth: &Path, port: u16) -> Outcome<Command> {
     let config = config(stand, load, 100)?;
-    let kubeconfig = stand.kubeconfig_path(ADMIN)?;
-    let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
     let mut command = dying_with_us(berth);
-    command
-        .arg("run")
-        .arg(format!("--config={}", config.display()))
-        .arg(format!("--secure-port={port}"))
-        .arg("--bind-address=127.0.0.1")
-        .arg(format!("--authentication-kubeconfig={}", kubeconfig.display()))
-        .arg(format!("--authorization-kubeconfig={}", kubeconfig.display()));
+    command.arg("run").arg(format!("--config={}", config.display())).args(serving(stand, port)?);
     Ok(command)
+}
+
+/// Flags of Berth and kube-scheduler alike.
+fn serving(stand: &Stand, port: u16) -> Outcome<Vec<String>> {
+    let kubeconfig = stand.kubeconfig_path(ADMIN)?;
+    let (certificate, key) = stand.serving_files();
+    Ok(vec![
+        format!("--secure-port={port}"),
+        "--bind-address=127.0.0.1".to_owned(),
+        format!("--authentication-kubeconfig={}", kubeconfig.display()),
+        format!("--authorization-kubeconfig={}", kubeconfig.display()),
+        format!("--tls-cert-file={}", certificate.display()),
+        format!("--tls-private-key-file={}", key.display()),
+    ])
 }
 
 fn ceiling(stand: &Stand, load: &Load, events: bool) -> Outcome<Command> {
@@ -148,12 +156,18 @@ fn own(command: &mut Command, log: PathBuf) -> Outcome<Own> {
 }
 
 /// A running contender, killed on drop.
-pub(crate) enum Running {
+pub(crate) struct Running {
+    process: Process,
+    /// Where a scheduler serves its metrics.
+    pub(crate) port: Option<u16>,
+}
+
+enum Process {
     Own(Own),
     Kube(KubeScheduler),
 }
 
-pub(crate) struct Own {
+struct Own {
     child: Child,
     log: PathBuf,
 }
@@ -176,24 +190,24 @@ pub(crate) struct Used {
 
 impl Running {
     fn pid(&self) -> u32 {
-        match self {
-            Running::Own(own) => own.child.id(),
-            Running::Kube(scheduler) => scheduler.pid(),
+        match &self.process {
+            Process::Own(own) => own.child.id(),
+            Process::Kube(scheduler) => scheduler.pid(),
         }
     }
 
     /// # Errors
     /// It has ended; with the end of its log.
     pub(crate) fn alive(&mut self) -> Outcome<()> {
-        match self {
-            Running::Own(own) => {
+        match &mut self.process {
+            Process::Own(own) => {
                 let Some(status) = own.child.try_wait()? else { return Ok(()) };
                 let log = fs::read_to_string(&own.log).unwrap_or_default();
                 let lines: Vec<&str> = log.lines().collect();
                 let tail = lines[lines.len().saturating_sub(15)..].join("\n");
                 Err(format!("the contender has ended ({status}):\n{tail}").into())
             }
-            Running::Kube(scheduler) => match scheduler.has_ended() {
+            Process::Kube(scheduler) => match scheduler.has_ended() {
                 true => Err(scheduler.last_words().into()),
                 false => Ok(()),
             },

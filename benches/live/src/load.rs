@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::contender::Contender::{self, Berth, Ceiling, CeilingEvents, Kube, KubeAll};
-use crate::{Outcome, devices, gangs};
+use crate::gangs::{Gangs, RACK};
+use crate::{Outcome, devices};
 
 /// What `make bench-live` plays.
 pub(crate) const DEFAULT: &str =
@@ -21,11 +22,8 @@ pub(crate) enum Shape {
     Spread,
     /// One device each by a claim of its own, on nodes with 8.
     Devices,
-    /// Groups of eight that start as a whole, one GPU a member; with a controller, as a Job's pods
-    /// have one, or without.
-    Gangs {
-        owned: bool,
-    },
+    /// Groups that start as a whole, one GPU a member.
+    Gangs(Gangs),
 }
 
 /// How the pods come.
@@ -63,7 +61,9 @@ const PLAIN: Load = Load {
     contenders: &[Ceiling, CeilingEvents, Berth, Kube],
 };
 
-const ALL: [Load; 13] = [
+const EIGHT: Gangs = Gangs { size: 8, owned: true, racks: None };
+
+const ALL: [Load; 14] = [
     PLAIN,
     Load {
         name: "plain-5k",
@@ -75,8 +75,21 @@ const ALL: [Load; 13] = [
     Load { name: "gpu-1k", pods: 4000, shape: Shape::Gpu, ..PLAIN },
     Load { name: "spread-1k", shape: Shape::Spread, ..PLAIN },
     Load { name: "dra-200x8", nodes: 200, pods: 1500, shape: Shape::Devices, ..PLAIN },
-    Load { name: "gangs-500x8", pods: 4000, shape: Shape::Gangs { owned: true }, ..PLAIN },
-    Load { name: "gangs-bare", pods: 4000, shape: Shape::Gangs { owned: false }, ..PLAIN },
+    Load { name: "gangs-500x8", pods: 4000, shape: Shape::Gangs(EIGHT), ..PLAIN },
+    Load {
+        name: "gangs-bare",
+        pods: 4000,
+        shape: Shape::Gangs(Gangs { owned: false, ..EIGHT }),
+        ..PLAIN
+    },
+    Load {
+        name: "racks-750x4",
+        nodes: 5000,
+        pods: 3000,
+        shape: Shape::Gangs(Gangs { size: 4, owned: true, racks: Some(50) }),
+        contenders: &[Berth, KubeAll],
+        ..PLAIN
+    },
     Load {
         name: "paced",
         pods: 2000,
@@ -93,7 +106,7 @@ const ALL: [Load; 13] = [
         ..PLAIN
     },
     Load { name: "smoke-dra", nodes: 5, pods: 30, shape: Shape::Devices, ..PLAIN },
-    Load { name: "smoke-gangs", nodes: 8, pods: 32, shape: Shape::Gangs { owned: true }, ..PLAIN },
+    Load { name: "smoke-gangs", nodes: 8, pods: 32, shape: Shape::Gangs(EIGHT), ..PLAIN },
     Load { name: "smoke", nodes: 20, pods: 40, pods_when_slow: 40, bound: 20, ..PLAIN },
     Load {
         name: "smoke-paced",
@@ -119,7 +132,12 @@ pub(crate) fn named(name: &str) -> Outcome<Load> {
 impl Load {
     pub(crate) fn nodes(&self) -> impl Iterator<Item = Value> + use<> {
         let gpus = if self.asks_for_gpus() { "8" } else { "0" };
-        (0..self.nodes).map(move |i| {
+        let nodes = self.nodes;
+        let racks = match self.shape {
+            Shape::Gangs(gangs) => gangs.racks.unwrap_or(1),
+            Shape::Plain | Shape::Gpu | Shape::Spread | Shape::Devices => 1,
+        };
+        (0..nodes).map(move |i| {
             let name = node_name(i);
             json!({
                 "apiVersion": "v1",
@@ -127,6 +145,7 @@ impl Load {
                 "metadata": {"name": name, "labels": {
                     "kubernetes.io/hostname": name,
                     "topology.kubernetes.io/zone": format!("zone-{}", i % ZONES),
+                    RACK: format!("rack-{}", i / nodes.div_ceil(racks)),
                 }},
                 "status": {
                     "capacity": {"cpu": "64", "memory": "512Gi", "pods": "110", "nvidia.com/gpu": gpus},
@@ -153,7 +172,7 @@ impl Load {
             Shape::Plain => {}
             Shape::Devices => devices::use_claim(&mut pod),
             Shape::Gpu => {}
-            Shape::Gangs { owned } => gangs::join(&mut pod, i, owned),
+            Shape::Gangs(gangs) => gangs.join(&mut pod, i),
             Shape::Spread => {
                 pod["spec"]["topologySpreadConstraints"] = json!([{
                     "maxSkew": 1,
@@ -170,12 +189,12 @@ impl Load {
     }
 
     fn asks_for_gpus(&self) -> bool {
-        matches!(self.shape, Shape::Gpu | Shape::Gangs { .. })
+        matches!(self.shape, Shape::Gpu | Shape::Gangs(_))
     }
 
     /// Tells whether the server must have the kinds of the workload API.
     pub(crate) fn has_groups(&self) -> bool {
-        matches!(self.shape, Shape::Gangs { .. })
+        matches!(self.shape, Shape::Gangs(_))
     }
 
     /// Returns the pods that are born on nodes.
@@ -190,8 +209,8 @@ impl Load {
 
     /// Returns what there is besides nodes and pods: paths and objects.
     pub(crate) fn others(&self, pods: u32) -> Vec<(String, Value)> {
-        if self.has_groups() {
-            return (0..pods.div_ceil(gangs::SIZE)).map(gangs::group).collect();
+        if let Shape::Gangs(gangs) = self.shape {
+            return (0..pods.div_ceil(gangs.size)).map(|group| gangs.group(group)).collect();
         }
         if self.shape != Shape::Devices {
             return Vec::new();
@@ -231,8 +250,11 @@ impl Load {
             Shape::Gpu => "one-GPU",
             Shape::Spread => "zone-spread",
             Shape::Devices => "one-device",
-            Shape::Gangs { owned: true } => "groups of eight, one-GPU",
-            Shape::Gangs { owned: false } => "groups of eight without controller, one-GPU",
+            Shape::Gangs(Gangs { racks: Some(_), .. }) => "groups each in a rack, one-GPU",
+            Shape::Gangs(Gangs { owned: true, .. }) => "groups of eight, one-GPU",
+            Shape::Gangs(Gangs { owned: false, .. }) => {
+                "groups of eight without controller, one-GPU"
+            }
         };
         let (pods, nodes) = (self.pods, self.nodes);
         let arrival = match self.arrival {

@@ -144,7 +144,26 @@ impl Turn<'_> {
         }
         row.cpu_us_per_pod = Some(used.cpu_us / f64::from(row.pods));
         row.rss_mib = Some(used.rss_mib);
+        if let Some(port) = running.port.filter(|_| self.load.has_groups()) {
+            row.group_ms = self.bench.runtime.block_on(self.group_ms(port))?;
+        }
         Ok(())
+    }
+
+    /// Returns the mean of the scheduler's own histogram.
+    async fn group_ms(&self, port: u16) -> Outcome<Option<f64>> {
+        const FAMILY: &str = "scheduler_podgroup_scheduling_algorithm_duration_seconds";
+        let url = format!("https://127.0.0.1:{port}");
+        let (ca, token) = (self.stand.ca_pem(), self.stand.admin_token());
+        let mut connection = Server::new(&url, ca, &token)?.connect().await?;
+        let text = connection.get_bytes("/metrics").await?;
+        let text = String::from_utf8_lossy(&text);
+        let value = |part: &str| {
+            let name = format!("{FAMILY}_{part} ");
+            text.lines().find_map(|line| line.strip_prefix(&name)?.trim().parse::<f64>().ok())
+        };
+        let mean = value("sum").zip(value("count")).map(|(sum, count)| 1e3 * sum / count);
+        Ok(mean.filter(|mean| mean.is_finite()))
     }
 
     /// Returns when the last event was seen.

@@ -10,7 +10,7 @@ use jiff::Zoned;
 use crate::Outcome;
 
 const HEAD: &str = "commit\tdate\tload\tround\tcontender\tpods\tbinds_per_s\tof_ceiling\
-                    \tcpu_us_per_pod\trss_mib\tfirst_bind_s\tevents_after_s\ttold_per_s\tp50_ms\tp99_ms";
+                    \tcpu_us_per_pod\trss_mib\tfirst_bind_s\tevents_after_s\ttold_per_s\tp50_ms\tp99_ms\tgroup_ms";
 
 /// What one turn gave; what doesn't apply is missing.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -33,6 +33,8 @@ pub(crate) struct Row {
     /// From creation to bind.
     pub(crate) p50_ms: Option<f64>,
     pub(crate) p99_ms: Option<f64>,
+    /// Mean time of the search for a group's places, by the scheduler's own metric.
+    pub(crate) group_ms: Option<f64>,
 }
 
 impl Row {
@@ -41,7 +43,7 @@ impl Row {
     }
 
     /// The figures in the order of the columns.
-    pub(crate) fn figures(&self) -> [Option<f64>; 9] {
+    pub(crate) fn figures(&self) -> [Option<f64>; 10] {
         [
             self.binds_per_s,
             self.of_ceiling,
@@ -52,13 +54,24 @@ impl Row {
             self.told_per_s,
             self.p50_ms,
             self.p99_ms,
+            self.group_ms,
         ]
     }
 
     /// For whoever looks on.
     pub(crate) fn brief(&self) -> String {
-        let names =
-            ["binds/s", "", "us", "MiB", "s to first", "s to events", "told/s", "p50", "p99"];
+        let names = [
+            "binds/s",
+            "",
+            "us",
+            "MiB",
+            "s to first",
+            "s to events",
+            "told/s",
+            "p50",
+            "p99",
+            "ms a group",
+        ];
         let figures = names.iter().zip(self.figures());
         let known = figures.filter_map(|(name, figure)| Some(format!("{} {name}", shown(figure?))));
         format!("{}: {}", self.contender, known.collect::<Vec<_>>().join(", "))
@@ -84,6 +97,7 @@ impl Row {
             told_per_s: figure(6),
             p50_ms: figure(7),
             p99_ms: figure(8),
+            group_ms: figure(9),
         })
     }
 }

@@ -3,7 +3,7 @@
 use crate::load::Load;
 use crate::record::{Row, shown};
 
-const COLUMNS: [&str; 9] = [
+const COLUMNS: [&str; 10] = [
     "binds/s",
     "of the ceiling",
     "own CPU, us a pod",
@@ -13,6 +13,7 @@ const COLUMNS: [&str; 9] = [
     "pods with event/s",
     "creation to bind p50, ms",
     "p99, ms",
+    "search for a group, ms",
 ];
 
 /// Returns the load's table in Markdown, without the columns that nobody has.

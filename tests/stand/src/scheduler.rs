@@ -26,24 +26,35 @@ impl KubeScheduler {
     /// [`StandError::MissingBinary`], [`StandError::SchedulerConfig`], [`StandError::File`],
     /// [`StandError::Spawn`].
     pub fn start(stand: &Stand, config: Option<&Path>) -> Result<Self, StandError> {
-        Self::start_with(stand, config, false)
+        Self::start_with(stand, config, false, vec!["--secure-port=0".to_owned()])
     }
 
-    /// As [`KubeScheduler::start`], but it runs for the Lease that the configuration names.
+    /// As [`KubeScheduler::start`], but it runs for the Lease that the configuration names, and serves
+    /// what `serving` says; with nothing there, on its own port.
     ///
     /// # Errors
     /// As [`KubeScheduler::start`].
-    pub fn start_electing(stand: &Stand, config: Option<&Path>) -> Result<Self, StandError> {
-        Self::start_with(stand, config, true)
+    pub fn start_electing(
+        stand: &Stand,
+        config: Option<&Path>,
+        serving: Vec<String>,
+    ) -> Result<Self, StandError> {
+        Self::start_with(stand, config, true, serving)
     }
 
-    fn start_with(stand: &Stand, config: Option<&Path>, elect: bool) -> Result<Self, StandError> {
+    fn start_with(
+        stand: &Stand,
+        config: Option<&Path>,
+        elect: bool,
+        serving: Vec<String>,
+    ) -> Result<Self, StandError> {
         let binary = &stand.binaries().kube_scheduler;
         if !binary.is_file() {
             return Err(StandError::MissingBinary { path: binary.clone() });
         }
         let config = completed(stand, config, elect)?;
-        let mut args = vec![format!("--config={}", config.display()), "--secure-port=0".to_owned()];
+        let mut args = vec![format!("--config={}", config.display())];
+        args.extend(serving);
         if !stand.feature_gates().is_empty() {
             args.push(format!("--feature-gates={}", stand.feature_gates()));
         }

@@ -108,6 +108,13 @@ impl Stand {
         &self.ca_pem
     }
 
+    /// Returns the API server's certificate for 127.0.0.1 and its key, for others that serve there.
+    pub fn serving_files(&self) -> (PathBuf, PathBuf) {
+        let certificate = apiserver::ca_file(self.folder());
+        let key = certificate.with_extension("key");
+        (certificate, key)
+    }
+
     pub fn admin_token(&self) -> String {
         User::token(ADMIN)
     }
