@@ -24,7 +24,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::framework::NodeSet;
-use crate::snapshot::{Cluster, GroupView, IndexRef, NodeIdx, Overlay, Version};
+use crate::snapshot::{Cluster, GroupView, NodeIdx, Overlay, Version};
 use crate::types::{Pod, PodSpec, PodUid, Text};
 
 use super::budget::Budget;
@@ -455,50 +455,5 @@ impl Gang {
             unfit.rejection.plugins = self.rejectors.iter().copied().chain(surveyed).collect();
         }
         unplaced
-    }
-
-    /// Takes the decisions of earlier polls up on a new overlay. Where something has changed since,
-    /// the filters are asked again; from the first that no longer fits on, all is decided anew.
-    fn take_up(&mut self, placer: &mut Placer<'_>, overlay: &mut Overlay<'_>, budget: &mut Budget) {
-        let moved = self.moved(overlay);
-        let frames = std::mem::take(&mut self.frames);
-        let chosen = std::mem::take(&mut self.chosen);
-        let topology = overlay.cluster().index_version(&IndexRef::Topology);
-        if self.topology.replace(topology) != Some(topology) && !chosen.is_empty() {
-            // Placements may hold other nodes now.
-            self.trial = None;
-            return;
-        }
-        for mut frame in frames {
-            budget.spend(1);
-            if let (Made::Placed(spot), Some(member)) = (&mut frame.made, frame.turn.member()) {
-                let check = moved
-                    .as_ref()
-                    .is_some_and(|nodes| !spot.independent || nodes.contains(&spot.node));
-                if !placer.place_as_before(overlay, self.uid(member), spot, check) {
-                    // What was tried after it was tried beside it.
-                    self.trial = None;
-                    return;
-                }
-            }
-            self.push_frame(frame);
-        }
-    }
-
-    /// Returns the nodes used that have changed since the search was last at work; `None` if nothing
-    /// has happened at all.
-    fn moved(&mut self, overlay: &Overlay<'_>) -> Option<BTreeSet<NodeIdx>> {
-        let cluster = overlay.cluster();
-        if std::mem::replace(&mut self.folded, cluster.folded()) == cluster.folded() {
-            return None;
-        }
-        let mut moved = BTreeSet::new();
-        for (node, before) in &mut self.before {
-            let now = cluster.nodes().slot(*node).version;
-            if std::mem::replace(before, now) != now {
-                moved.insert(*node);
-            }
-        }
-        Some(moved)
     }
 }

@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::engine::placing::Placed;
+use crate::engine::budget::Budget;
+use crate::engine::placing::{Placed, Placer};
 use crate::framework::{NodeSet, Placement};
-use crate::snapshot::NodeIdx;
+use crate::snapshot::{IndexRef, NodeIdx, Overlay};
 
 use super::Gang;
 
@@ -96,5 +97,55 @@ impl Gang {
             self.chosen.insert(unit, self.frames.len());
         }
         self.frames.push(frame);
+    }
+
+    /// Takes the decisions of earlier polls up on a new overlay. Where something has changed since,
+    /// the filters are asked again; from the first that no longer fits on, all is decided anew.
+    pub(super) fn take_up(
+        &mut self,
+        placer: &mut Placer<'_>,
+        overlay: &mut Overlay<'_>,
+        budget: &mut Budget,
+    ) {
+        let moved = self.moved(overlay);
+        let frames = std::mem::take(&mut self.frames);
+        let chosen = std::mem::take(&mut self.chosen);
+        let topology = overlay.cluster().index_version(&IndexRef::Topology);
+        if self.topology.replace(topology) != Some(topology) && !chosen.is_empty() {
+            // Placements may hold other nodes now.
+            self.trial = None;
+            return;
+        }
+        for mut frame in frames {
+            budget.spend(1);
+            if let (Made::Placed(spot), Some(member)) = (&mut frame.made, frame.turn.member()) {
+                let check = moved
+                    .as_ref()
+                    .is_some_and(|nodes| !spot.independent || nodes.contains(&spot.node));
+                if !placer.place_as_before(overlay, self.uid(member), spot, check) {
+                    // What was tried after it was tried beside it.
+                    self.trial = None;
+                    return;
+                }
+            }
+            self.push_frame(frame);
+        }
+    }
+
+    /// Returns the nodes used that have changed since the search was last at work; `None` if nothing
+    /// has happened at all.
+    fn moved(&mut self, overlay: &Overlay<'_>) -> Option<BTreeSet<NodeIdx>> {
+        let cluster = overlay.cluster();
+        if std::mem::replace(&mut self.folded, cluster.folded()) == cluster.folded() {
+            return None;
+        }
+        let mut moved = BTreeSet::new();
+        for (node, before) in &mut self.before {
+            let now = cluster.nodes().slot(*node).version;
+            if std::mem::replace(before, now) != now {
+                moved.insert(*node);
+            }
+        }
+        Some(moved)
     }
 }
