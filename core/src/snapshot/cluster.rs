@@ -18,6 +18,7 @@ use super::images::Images;
 use super::nodes::{NodeIdx, Nodes};
 use super::packing::Packing;
 use super::pods::{Place, PodRecord};
+use super::refusals::Refusals;
 use super::storage::Storage;
 
 /// Something cluster-wide that an answer can depend on; each has a version.
@@ -65,6 +66,7 @@ pub struct Cluster {
     pub(super) holds: Holds,
     pub(super) packing: Option<Box<Packing>>,
     pub(super) fabric: Option<Box<Fabric>>,
+    pub(super) refusals: Refusals,
     /// Number of events folded.
     pub(super) folded: u64,
 }
@@ -91,6 +93,7 @@ impl Default for Cluster {
             holds: Holds::default(),
             packing: None,
             fabric: None,
+            refusals: Refusals::default(),
             folded: 0,
         }
     }

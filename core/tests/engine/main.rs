@@ -21,6 +21,7 @@ mod preemption;
 mod properties;
 mod questions;
 mod queue;
+mod refusals;
 mod searches;
 mod server;
 mod settlement;
