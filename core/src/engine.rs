@@ -178,6 +178,8 @@ impl Engine {
         self.advance_readings();
         self.expire_questions();
         self.advance_groups();
+        let ended = self.cluster.end_refusals(self.now);
+        self.after_changes(ended);
         self.queue.flush(self.now);
         let mut budget = Budget::new(self.setup.limits.steps_a_poll);
         let mut working = false;
@@ -221,6 +223,7 @@ impl Engine {
             self.tells.next_wakeup(self.now),
             self.group_tells.next_wakeup(self.now),
             self.watched.next_wakeup(self.now),
+            self.cluster.next_refusal_end().map(|at| (at, "the end of a refusal")),
         ];
         due.into_iter().flatten().min()
     }

@@ -23,6 +23,7 @@ pub mod nodes;
 pub mod overlay;
 pub mod packing;
 pub mod pods;
+mod refusals;
 pub mod sizes;
 pub mod storage;
 mod telling;

@@ -14,13 +14,14 @@
 use std::sync::Arc;
 
 use berth_core::framework::{
-    Args, ClassPart, Classify, Cycle, CycleState, DeviceOrder, DeviceSets, PluginDef, Points,
-    PreFilter, PreFilterAnswer, Reads, Score, SetRating,
+    Args, ClassPart, Classify, Cycle, CycleState, DeviceOrder, DeviceSets, Filter, Hint,
+    HintContext, Interest, PluginDef, Points, PreFilter, PreFilterAnswer, Reads, Reason, Score,
+    SetRating, Verdict,
 };
 use berth_core::snapshot::devices::gather::NodeDevice;
 use berth_core::snapshot::fabric::reading::Free;
 use berth_core::snapshot::fabric::subsets::Subsets;
-use berth_core::snapshot::{Cluster, FabricRules, IndexRef, NodeIdx};
+use berth_core::snapshot::{Change, Cluster, FabricRules, IndexRef, NodeIdx};
 use berth_core::types::{GpuSet, NodeTopology, Pod, Text};
 
 const NAME: &str = "NvlinkTopology";
@@ -43,6 +44,8 @@ fn build(args: &Args, points: &mut Points) {
     let plugin = Arc::new(NvlinkTopology);
     points.classify(plugin.clone());
     points.pre_filter(plugin.clone());
+    points.filter(plugin.clone());
+    points.interest(plugin.clone());
     points.score(plugin);
 }
 
@@ -73,14 +76,39 @@ impl Classify for NvlinkTopology {
 
 impl PreFilter for NvlinkTopology {
     fn pre_filter(&self, cycle: Cycle<'_>, state: &mut CycleState) -> PreFilterAnswer {
-        let Some(fabric) = cycle.cluster.fabric() else { return PreFilterAnswer::Skip };
-        let wanted = Wanted(fabric.wanted(cycle.pod, cycle.cluster));
-        if wanted.0.is_empty() {
-            return PreFilterAnswer::Skip;
+        let fabric = cycle.cluster.fabric();
+        let wanted = fabric.map(|fabric| Wanted(fabric.wanted(cycle.pod, cycle.cluster)));
+        if let Some(wanted) = wanted.filter(|wanted| !wanted.0.is_empty()) {
+            state.order_devices(Arc::new(wanted.clone()));
+            state.put(NAME, wanted);
         }
-        state.order_devices(Arc::new(wanted.clone()));
-        state.put(NAME, wanted);
         PreFilterAnswer::Continue
+    }
+}
+
+impl Filter for NvlinkTopology {
+    /// Whether parts can be aligned to one NUMA cell only the kubelet knows; what it has refused isn't
+    /// put there again for a while.
+    fn filter(&self, cycle: Cycle<'_>, _: &CycleState, node: NodeIdx) -> Verdict {
+        match cycle.cluster.refusal(&cycle.pod.spec, node) {
+            None => Verdict::Fit,
+            Some(reason) => {
+                let text = format!("node(s) have refused such a pod a short while ago ({reason})");
+                Verdict::Unresolvable(Reason::from(Text::from(text)))
+            }
+        }
+    }
+}
+
+impl Interest for NvlinkTopology {
+    fn hint(&self, cx: HintContext<'_>, change: &Change) -> Hint {
+        let helps = match change {
+            Change::NodeAdded { .. } => true,
+            Change::NodeUpdated { aspects, .. } => aspects.admission,
+            Change::PodUpdated { uid, old, .. } => *uid == cx.pod.uid && old.spec != cx.pod.spec,
+            _ => false,
+        };
+        if helps { Hint::Queue } else { Hint::Skip }
     }
 }
 

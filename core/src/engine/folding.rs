@@ -32,12 +32,23 @@ impl Engine {
             ClusterEvent::PodApplied(pod) => Some(pod.uid.clone()),
             _ => None,
         };
+        let refused = self.refused_by(&event);
         let changes = self.cluster.fold(event);
+        if let Some(uid) = refused {
+            self.cluster.note_refusal(&uid, self.now);
+        }
         self.after_changes(changes);
         if let Some(uid) = applied {
             self.note_running(&uid);
             self.tell_seen(&uid);
         }
+    }
+
+    /// Returns the pod that its kubelet has refused, by this event. One that is old news says nothing.
+    fn refused_by(&self, event: &ClusterEvent) -> Option<PodUid> {
+        let ClusterEvent::PodApplied(pod) = event else { return None };
+        let known = self.cluster.pod(&pod.uid)?;
+        (pod.refused.is_some() && !known.pod.finished()).then(|| pod.uid.clone())
     }
 
     fn with_bugs(&self, event: ClusterEvent) -> ClusterEvent {

@@ -19,6 +19,7 @@ use super::images::Images;
 use super::nodes::{NodeIdx, Nodes};
 use super::packing::Packing;
 use super::pods::{Place, PodRecord};
+use super::refusals::Refusals;
 use super::storage::Storage;
 
 /// Something cluster-wide that an answer can depend on; each has a version.
@@ -67,6 +68,7 @@ pub struct Cluster {
     pub(super) holds: Holds,
     pub(super) packing: Option<Box<Packing>>,
     pub(super) fabric: Option<Box<Fabric>>,
+    pub(super) refusals: Refusals,
     /// Number of events folded.
     pub(super) folded: u64,
 }
@@ -94,6 +96,7 @@ impl Default for Cluster {
             holds: Holds::default(),
             packing: None,
             fabric: None,
+            refusals: Refusals::default(),
             folded: 0,
         }
     }

@@ -114,6 +114,8 @@ pub struct NodeAspects {
     pub declared_features: bool,
     /// How its GPUs are linked.
     pub topology: bool,
+    /// What its kubelet takes, as far as it is known by what it has refused.
+    pub admission: bool,
 }
 
 impl NodeAspects {
@@ -124,6 +126,7 @@ impl NodeAspects {
         images: true,
         declared_features: true,
         topology: true,
+        admission: true,
     };
 
     pub fn between(old: &Node, new: &Node) -> NodeAspects {
@@ -134,6 +137,7 @@ impl NodeAspects {
             images: old.images != new.images,
             declared_features: old.declared_features != new.declared_features,
             topology: old.topology != new.topology,
+            admission: false,
         }
     }
 

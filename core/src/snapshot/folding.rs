@@ -181,6 +181,7 @@ impl Cluster {
         let Some(idx) = self.nodes.index(name) else { return Vec::new() };
         let Some(old) = self.nodes.node(idx).cloned() else { return Vec::new() };
         self.gone.insert(&old.uid);
+        self.refusals.forget(idx);
         let version = self.nodes.fresh_version();
         self.images.replace(Some(&old), None, version);
         self.topology_version = version;

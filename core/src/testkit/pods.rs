@@ -49,6 +49,10 @@ const KEYS: &[Key<Draft>] = &[
         set(&mut d.pod.nominated_node, Some(v.into()))
     }),
     ("terminating", "it has a deletionTimestamp", |d, _| set(&mut d.pod.terminating, true)),
+    ("refused", "why its kubelet has refused it", |d, v| {
+        d.pod.phase = Phase::Failed;
+        set(&mut d.pod.refused, Some(v.into()))
+    }),
     ("ended", "its phase is Succeeded", |d, _| set(&mut d.pod.phase, Phase::Succeeded)),
     ("owner", "its controller: ReplicaSet/name", |d, v| set(&mut d.pod.owner, Some(owner(v)?))),
     ("group", "spec.schedulingGroup.podGroupName", |d, v| {

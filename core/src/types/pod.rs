@@ -83,6 +83,8 @@ pub struct Pod {
     pub node_name: Option<Text>,
     pub nominated_node: Option<Text>,
     pub phase: Phase,
+    /// Why its kubelet has refused it, of a pod that has failed by that.
+    pub refused: Option<Text>,
     /// It has a deletionTimestamp. It holds its resources until it is gone.
     pub terminating: bool,
     /// What it takes on its node; differs from `spec.requests` while it is resized in place.

@@ -22,6 +22,7 @@ mod properties;
 mod questions;
 mod queue;
 mod racks;
+mod refusals;
 mod searches;
 mod server;
 mod settlement;

@@ -7,6 +7,7 @@
 //! | Gate | `gate=x` | PreEnqueue holds the pod until a pod `x` exists |
 //! | Early | `early=no`, `pending=x` | PreFilter turns it away; says Pending until a pod `x` exists |
 //! | Cpu | | Filter: free CPU; wakes on freed or added CPU |
+//! | Refusals | | Filter: nodes whose kubelet has refused such a pod; wakes when that ends |
 //! | Picky | `wants=l`, `panic=filter` | Filter: nodes with label `l`; registered for nothing |
 //! | Alone | `alone=n` | Filter by an index: at most n placed pods with label `alone` in the cluster |
 //! | Rank | node `rank=n` | Score n; fails at `rank=panic` |
@@ -53,6 +54,10 @@ pub(crate) static ALL: &[&PluginDef] = &[
         p.interest(Arc::new(Cpu));
     }),
     &crate::racks::RACKS,
+    &def("Refusals", |_, p| {
+        p.filter(Arc::new(Refusals));
+        p.interest(Arc::new(Refusals));
+    }),
     &def("Picky", |_, p| {
         p.filter(Arc::new(Picky));
         p.classify(Arc::new(LabelsMatter));
@@ -264,6 +269,26 @@ impl Interest for Cpu {
             Change::NodeUpdated { aspects, .. } => aspects.allocatable,
             _ => false,
         })
+    }
+}
+
+struct Refusals;
+
+impl Filter for Refusals {
+    fn filter(&self, cycle: Cycle<'_>, _: &CycleState, node: NodeIdx) -> Verdict {
+        match cycle.cluster.refusal(&cycle.pod.spec, node) {
+            None => Verdict::Fit,
+            Some(reason) => Verdict::Unresolvable(Reason::from(reason.clone())),
+        }
+    }
+}
+
+impl Interest for Refusals {
+    fn hint(&self, _: HintContext<'_>, change: &Change) -> Hint {
+        match change {
+            Change::NodeUpdated { aspects, .. } if aspects.admission => Hint::Queue,
+            _ => Hint::Skip,
+        }
     }
 }
 

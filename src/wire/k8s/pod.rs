@@ -175,6 +175,7 @@ wire! {
 
     pub struct PodStatus {
         phase: Field<String>,
+        reason: Field<String>,
         start_time: Field<String>,
         nominated_node_name: Field<String>,
         conditions: Field<List<PodCondition>>,

@@ -13,6 +13,7 @@ pub(super) const STATUS: Path<'static> = Path::Root("status");
 /// Fills in what stands in the status. Call it after `pod.node_name` is known.
 pub(super) fn read(reading: &mut Reading<'_>, status: &k8s::PodStatus, pod: &mut Pod) {
     pod.phase = phase(reading, &status.phase, pod.node_name.is_some());
+    pod.refused = refused(reading, status, pod.phase);
     let nominated_at = STATUS.field("nominatedNodeName");
     pod.nominated_node = reading.opt_text(&nominated_at, &status.nominated_node_name);
     let started_at = STATUS.field("startTime");
@@ -24,6 +25,15 @@ pub(super) fn read(reading: &mut Reading<'_>, status: &k8s::PodStatus, pod: &mut
     }
     pod.unscheduled = unscheduled(reading, status);
     pod.claim_statuses = claim_statuses(reading, status);
+}
+
+/// Reasons for which a kubelet refuses a pod that another pod of the same spec would be refused for.
+/// Source: the kubelet's topology manager and device manager.
+const REFUSALS: [&str; 2] = ["TopologyAffinityError", "UnexpectedAdmissionError"];
+
+fn refused(reading: &mut Reading<'_>, status: &k8s::PodStatus, phase: Phase) -> Option<Text> {
+    let reason = reading.opt_text(&STATUS.field("reason"), &status.reason)?;
+    (phase == Phase::Failed && REFUSALS.iter().any(|known| reason == *known)).then_some(reason)
 }
 
 /// A phase that isn't known never counts as ended: the pod keeps what it holds.

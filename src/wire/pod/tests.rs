@@ -406,6 +406,20 @@ fn comparing_tolerations_are_left_out_while_their_gate_is_off() {
 }
 
 #[test]
+fn why_a_kubelet_has_refused_a_pod_is_read_of_pods_that_failed_by_it() {
+    let refused = |phase: &str, reason: &str| {
+        let status = json!({"phase": phase, "reason": reason});
+        let spec = json!({"nodeName": "n", "containers": [{"name": "a"}]});
+        read(json!({"metadata": {"name": "p"}, "spec": spec, "status": status})).refused
+    };
+    for reason in ["TopologyAffinityError", "UnexpectedAdmissionError"] {
+        assert_eq!(refused("Failed", reason).unwrap(), reason);
+        assert_eq!(refused("Running", reason), None);
+    }
+    assert_eq!(refused("Failed", "Evicted"), None);
+}
+
+#[test]
 fn a_phase_that_is_not_known_never_counts_as_ended() {
     let phase = |phase: &str, node: Value| {
         let spec = json!({"containers": [], "nodeName": node});

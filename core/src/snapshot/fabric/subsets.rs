@@ -62,6 +62,8 @@ pub struct Subsets {
     /// The best first; empty if there are too many.
     listed: Vec<(Goodness, u16)>,
     best: Goodness,
+    /// The parts that links of each bandwidth leave, the slowest first; none where sets are listed.
+    levels: Vec<(u16, Vec<GpuSet>)>,
     /// What every set of so many free GPUs has at least.
     guaranteed: Vec<Goodness>,
 }
@@ -78,6 +80,7 @@ impl Subsets {
             topology: Arc::clone(topology),
             size,
             best: listed.first().map_or(Goodness::default(), |first| first.0),
+            levels: Vec::new(),
             guaranteed: guaranteed(len, size, &listed),
             listed,
         }
@@ -91,6 +94,7 @@ impl Subsets {
             size,
             listed: Vec::new(),
             best: Goodness::default(),
+            levels: levels(topology),
             guaranteed: Vec::new(),
         };
         let len = topology.len();
@@ -205,8 +209,7 @@ fn promised(topology: &NodeTopology, size: usize, n_free: usize, best: Goodness)
     let pairs = (size * (size - 1) / 2) as u32;
     let mut levels = levels(topology);
     levels.reverse();
-    for level in levels {
-        let parts = topology.components(level);
+    for (level, parts) in levels {
         let cliques = parts.iter().filter(|part| Goodness::of(topology, **part).least >= level);
         let needed: usize = cliques.map(|part| (part.len() + 1).saturating_sub(size)).sum();
         // Too few are taken to have broken every one of them.
@@ -220,18 +223,19 @@ fn promised(topology: &NodeTopology, size: usize, n_free: usize, best: Goodness)
     Goodness::default()
 }
 
-/// Returns the bandwidths that occur, ascending.
-fn levels(topology: &NodeTopology) -> Vec<u16> {
+/// Returns the bandwidths that occur, ascending, and the parts that such links leave.
+fn levels(topology: &NodeTopology) -> Vec<(u16, Vec<GpuSet>)> {
     let rows = (0..topology.len()).flat_map(|gpu| topology.row(gpu).iter().copied());
     let mut levels: Vec<u16> = rows.filter(|gbs| *gbs > 0).collect();
     levels.sort_unstable();
     levels.dedup();
-    levels
+    levels.into_iter().map(|level| (level, topology.components(level))).collect()
 }
 
 /// Grows sets by the GPU that is best at each step.
 struct Growing<'a> {
     topology: &'a NodeTopology,
+    levels: &'a [(u16, Vec<GpuSet>)],
     size: usize,
     picked: GpuSet,
     within: GpuSet,
@@ -249,7 +253,8 @@ impl<'a> Growing<'a> {
             let n_free = island.and(free).len() as u8;
             island.iter().for_each(|gpu| around[gpu] = n_free);
         }
-        Growing { topology, size: subsets.size, picked, within, free, around }
+        let levels = &subsets.levels;
+        Growing { topology, levels, size: subsets.size, picked, within, free, around }
     }
 
     fn best(&self) -> Option<Best> {
@@ -285,13 +290,11 @@ impl<'a> Growing<'a> {
 
     /// Returns what no set exceeds.
     fn bound(&self) -> Goodness {
-        let enough = |level: &u16| {
-            let parts = self.topology.components(*level);
+        let enough = |(_, parts): &&(u16, Vec<GpuSet>)| {
             parts.iter().any(|part| part.and(self.within).len() >= self.size)
         };
-        let levels = levels(self.topology);
-        let least = levels.iter().rev().copied().find(enough).unwrap_or_default();
-        let most = levels.last().copied().unwrap_or_default();
+        let least = self.levels.iter().rev().find(enough).map_or(0, |(level, _)| *level);
+        let most = self.levels.last().map_or(0, |(level, _)| *level);
         let pairs = (self.size * (self.size - 1) / 2) as u32;
         if self.size < 2 {
             return Goodness::default();

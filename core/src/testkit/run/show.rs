@@ -242,6 +242,7 @@ fn node_aspects(aspects: &NodeAspects) -> String {
         ("images", aspects.images),
         ("features", aspects.declared_features),
         ("topology", aspects.topology),
+        ("admission", aspects.admission),
     ])
 }
 
