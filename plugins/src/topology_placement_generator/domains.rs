@@ -1,49 +1,67 @@
 //! Cutting a set of nodes into the domains of a level.
 
-use std::collections::BTreeMap;
-
-use berth_core::snapshot::{Cluster, NodeIdx, NodeSet};
+use berth_core::snapshot::{Cluster, NodeSet};
 use berth_core::types::Text;
 
 /// Nodes that belong together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Domain {
+    /// The value of its label, behind those of the levels above.
     pub(super) name: Text,
     pub(super) nodes: NodeSet,
 }
 
+/// What is done with nodes that have no value of a label.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Others {
+    AreTogether,
+    AreLeftOut,
+}
+
 /// Cuts domains up by a label that was declared: nodes stay together that agree in it, and in the
-/// labels `above` it. Nodes without the label are in no domain. Order: by domain, then value.
-/// Cost: O(nodes · labels).
+/// labels `above` it. Nodes without the label are in no domain. Order: by domain, then values.
+/// Cost: for each label, domains · values, and the span of each value's nodes.
 pub(super) fn cut(
     domains: &[Domain],
     label: &Text,
     above: &[&Text],
     cluster: &Cluster,
 ) -> Vec<Domain> {
-    let values: Vec<(&Text, &NodeSet)> = cluster.domains().of(label).collect();
-    let mut of_node: BTreeMap<NodeIdx, usize> = BTreeMap::new();
-    if domains.len() > 1 {
-        let all = domains.iter().enumerate();
-        of_node.extend(all.flat_map(|(at, it)| it.nodes.iter().map(move |node| (node, at))));
+    let mut parts = Vec::new();
+    for domain in domains {
+        let mut inside = vec![Domain { name: Text::default(), nodes: domain.nodes.clone() }];
+        for label in above {
+            inside = by_label(inside, label, Others::AreTogether, cluster);
+        }
+        parts.extend(by_label(inside, label, Others::AreLeftOut, cluster));
     }
-    let mut parts: BTreeMap<(usize, &Text, Vec<Option<&Text>>), NodeSet> = BTreeMap::new();
-    let nodes = cluster.nodes();
-    for (value, members) in values {
-        for node in members.iter() {
-            let of = match domains {
-                [only] => only.nodes.contains(node).then_some(0),
-                _ => of_node.get(&node).copied(),
-            };
-            let Some(of) = of else { continue };
-            let labels = nodes.node(node).map(|object| &object.labels);
-            let path = above.iter().map(|label| labels?.value(label)).collect();
-            parts.entry((of, value, path)).or_default().insert(node);
+    parts
+}
+
+fn by_label(parts: Vec<Domain>, label: &Text, others: Others, cluster: &Cluster) -> Vec<Domain> {
+    let mut cut = Vec::new();
+    for Domain { name, nodes } in parts {
+        let mut left = nodes.len();
+        let mut rest = nodes.clone();
+        for (value, members) in cluster.domains().of(label) {
+            if left == 0 {
+                break;
+            }
+            let both = members.intersection(&nodes);
+            if both.is_empty() {
+                continue;
+            }
+            left -= both.len();
+            if others == Others::AreTogether {
+                rest = rest.difference(&both);
+            }
+            let name =
+                if name.is_empty() { value.clone() } else { format!("{name}/{value}").into() };
+            cut.push(Domain { name, nodes: both });
+        }
+        if others == Others::AreTogether && left > 0 {
+            cut.push(Domain { name, nodes: rest });
         }
     }
-    let domain = |((_, value, path), nodes): ((usize, &Text, Vec<Option<&Text>>), NodeSet)| {
-        let path: Vec<&str> = path.into_iter().flatten().chain([value]).map(|it| &**it).collect();
-        Domain { name: path.join("/").into(), nodes }
-    };
-    parts.into_iter().map(domain).collect()
+    cut
 }

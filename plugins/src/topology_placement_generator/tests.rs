@@ -78,13 +78,13 @@ fn a_label_that_no_level_names_cuts_by_its_values_alone() {
 #[test]
 fn racks_of_one_name_in_two_blocks_are_two() {
     let domains = ask(&both(), &[required("Rack")], &[]);
-    assert_eq!(domains, ["b1/r1@0: n1 n2", "b2/r1@0: n4", "b1/r2@0: n3"]);
+    assert_eq!(domains, ["b1/r1@0: n1 n2", "b1/r2@0: n3", "b2/r1@0: n4"]);
 }
 
 #[test]
 fn a_wish_climbs_to_what_is_required_and_no_further() {
     let climbs = ask(&both(), &[preferred("rack")], &[]);
-    let racks = ["b1/r1@0: n1 n2", "b2/r1@0: n4", "b1/r2@0: n3"];
+    let racks = ["b1/r1@0: n1 n2", "b1/r2@0: n3", "b2/r1@0: n4"];
     let blocks = ["b1@1: n1 n2 n3", "b2@1: n4"];
     assert_eq!(climbs, [&racks[..], &blocks, &["all nodes@2: n1 n2 n3 n4 n5"]].concat());
     let within = ask(&both(), &[required("block"), preferred("rack")], &[]);

@@ -208,9 +208,9 @@ impl Gang {
         let rated = rated(placer, overlay.cluster(), &placements, &fits, &members, running.len());
         let rated = rated.map_err(Unplaced::Error).map_err(stopped)?;
         let mut order: Vec<usize> = (0..placements.len()).collect();
-        order.sort_by_key(|at| {
+        order.sort_by_cached_key(|at| {
             let Placement { tier, nodes, name } = &placements[*at];
-            (*tier, Reverse((rated[*at], fits[*at])), room(&kinds, nodes), name)
+            (*tier, Reverse((rated[*at], fits[*at])), room(&kinds, nodes), name.clone())
         });
         let placements: Vec<Arc<Placement>> = placements.into_iter().map(Arc::new).collect();
         Ok(order.into_iter().map(|at| placements[at].clone()).collect())
@@ -252,7 +252,7 @@ impl Gang {
             {
                 within = Some(match within {
                     None => placement.nodes.clone(),
-                    Some(nodes) => nodes.iter().filter(|n| placement.nodes.contains(*n)).collect(),
+                    Some(nodes) => placement.nodes.intersection(&nodes),
                 });
             }
             at = self.view.units[parent].parent;
