@@ -22,7 +22,7 @@ const BAD_FLAG: &str = "what is wrong with the command line ends with 2, what fa
 
 const BATCHING: &str = "pods are not batched: what is alike shares a class (berth_class_table_*)";
 const ONE_NODE: &str = "a class's scores are worked out ahead, also where one node is left";
-const GROUPS: &str = "groups are not scheduled yet, so nobody is in their queues";
+const GROUPS: &str = "groups that gather are among the gated; they have no queue of their own";
 
 /// An extension point among the values of metrics' labels.
 macro_rules! point {
@@ -98,6 +98,10 @@ pub(super) const TABLE: &[Explained] = &[
     because(point!("PreBindPreFlight"), "nothing is asked ahead of PreBind"),
     because(point!("PreScore"), ONE_NODE),
     because(point!("Score"), ONE_NODE),
+    because(
+        "metrics family scheduler_podgroup_scheduling_algorithm_duration_seconds",
+        "groups are placed whatever the gates say, and kube-scheduler has it with its gate only",
+    ),
     because("metrics words scheduler_pending_pods queue=incomplete", GROUPS),
     because("metrics words scheduler_pending_pods queue=pending", GROUPS),
     because(
