@@ -17,7 +17,7 @@ impl Only {
     pub(super) fn restrict(&mut self, plugin: &'static str, nodes: Vec<NodeIdx>) {
         let mut set: NodeSet = nodes.into_iter().collect();
         if let Some(known) = &self.nodes {
-            set = set.iter().filter(|node| known.contains(*node)).collect();
+            set = set.intersection(known);
         }
         self.nodes = Some(set);
         self.plugins.push(plugin);

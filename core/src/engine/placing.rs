@@ -67,7 +67,7 @@ struct Chosen {
 }
 
 /// Passes over integer columns are charged as one step for so many nodes: 4 ns against 100 ns.
-const NODES_A_STEP: usize = 25;
+pub(super) const NODES_A_STEP: usize = 25;
 
 impl Placer<'_> {
     /// Places the pod on the best node.
@@ -303,11 +303,9 @@ impl Placer<'_> {
         for (node, ..) in &crowded {
             candidates.remove(*node);
         }
-        for node in tried.iter() {
-            candidates.remove(node);
-        }
-        if !self.within.is_empty() {
-            candidates = candidates.iter().filter(|node| self.is_within(*node)).collect();
+        candidates = candidates.difference(tried);
+        for placement in &self.within {
+            candidates = candidates.intersection(&placement.nodes);
         }
         for (consultant, who) in self.setup.consultants.iter().enumerate() {
             if candidates.is_empty() || !who.interested(pod) {
@@ -315,7 +313,7 @@ impl Placer<'_> {
             }
             match self.allowed.get(&(pod.uid.clone(), consultant)) {
                 Some(allowed) => {
-                    candidates = candidates.iter().filter(|node| allowed.contains(*node)).collect();
+                    candidates = candidates.intersection(allowed);
                 }
                 None => return Err(Unplaced::Ask { consultant, nodes: candidates }),
             }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::engine::budget::Budget;
 use crate::engine::guard::guarded;
-use crate::engine::placing::Placer;
+use crate::engine::placing::{NODES_A_STEP, Placer};
 use crate::engine::unfit::{Unplaced, refused};
 use crate::framework::profile::Entry;
 use crate::framework::{
@@ -75,11 +75,7 @@ impl Gang {
 
     /// Returns the placements that a member has to be in all of.
     pub(super) fn placements_of(&self, member: usize) -> Vec<Arc<Placement>> {
-        let chosen = self.choices_for(member).filter_map(|at| match &self.frames[at].made {
-            Made::Within(choice) => choice.candidates.get(choice.at).cloned(),
-            Made::Placed(_) | Made::Nothing => None,
-        });
-        chosen.collect()
+        self.choices_for(member).filter_map(|at| self.frames[at].placement().cloned()).collect()
     }
 
     /// Returns the decision by which the group does without a unit of the member.
@@ -184,14 +180,7 @@ impl Gang {
             return Err(stopped(Unplaced::Error(text)));
         };
         let running = self.running(unit, overlay.cluster());
-        let proposed = self
-            .proposed(unit, entry, &running, overlay)
-            .map_err(Unplaced::Error)
-            .map_err(stopped)?;
-        let mut placements = match proposed {
-            Ok(placements) => placements,
-            Err(reason) => return Err(stopped(refused(entry.name, &reason))),
-        };
+        let mut placements = self.proposed(unit, entry, &running, overlay).map_err(stopped)?;
         let kinds = self.kinds(unit, placer, overlay, budget)?;
         let needed = match self.view.units[unit].loose {
             // The group may need but one of them.
@@ -229,16 +218,18 @@ impl Gang {
         entry: &Entry<dyn PlacementGenerate>,
         running: &[NodeIdx],
         overlay: &mut Overlay<'_>,
-    ) -> Result<Result<Vec<Placement>, crate::framework::Reason>, Text> {
+    ) -> Result<Vec<Placement>, Unplaced> {
         entry.calls.count();
         let constraints = &self.view.units[unit].topology;
-        let labels = guarded(entry.name, || entry.plugin.labels(constraints))?;
+        let labels = guarded(entry.name, || entry.plugin.labels(constraints));
+        let labels = labels.map_err(Unplaced::Error)?;
         overlay.declare_all(|cluster| {
             labels.iter().for_each(|label| cluster.declare_domains(label));
         });
         let within = self.within(unit);
         let ask = PlacementAsk { constraints, within: within.as_ref(), running };
-        guarded(entry.name, || entry.plugin.placements(ask, overlay.cluster()))
+        let answer = guarded(entry.name, || entry.plugin.placements(ask, overlay.cluster()));
+        answer.map_err(Unplaced::Error)?.map_err(|reason| refused(entry.name, &reason))
     }
 
     /// Returns the nodes that the units around this one leave it.
@@ -246,10 +237,8 @@ impl Gang {
         let mut within: Option<NodeSet> = None;
         let mut at = self.view.units[unit].parent;
         while let Some(parent) = at {
-            let made = self.chosen.get(&parent).map(|frame| &self.frames[*frame].made);
-            if let Some(Made::Within(choice)) = made
-                && let Some(placement) = choice.candidates.get(choice.at)
-            {
+            let frame = self.chosen.get(&parent).map(|frame| &self.frames[*frame]);
+            if let Some(placement) = frame.and_then(Frame::placement) {
                 within = Some(match within {
                     None => placement.nodes.clone(),
                     Some(nodes) => placement.nodes.intersection(&nodes),
@@ -288,8 +277,7 @@ impl Gang {
 
     /// Returns the unit's members that are not placed yet, those alike together.
     fn undecided(&self, unit: usize) -> Vec<Vec<usize>> {
-        let placed = self.frames.iter().filter(|frame| frame.spot().is_some());
-        let placed: BTreeSet<usize> = placed.filter_map(Frame::member).collect();
+        let placed = self.placed_members();
         let open = |member: &usize| {
             self.view.members[*member].units.contains(&unit) && !placed.contains(member)
         };
@@ -341,9 +329,6 @@ impl Gang {
         }
     }
 }
-
-/// Passes over columns are charged as one step for so many nodes.
-const NODES_A_STEP: usize = 25;
 
 /// How many members a unit needs at least, those of its parts included.
 fn least(view: &GroupView, unit: usize) -> u32 {

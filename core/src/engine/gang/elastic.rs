@@ -1,6 +1,6 @@
 //! Members above what the group needs: placed as they fit, after the others, and never in their way.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use crate::engine::budget::Budget;
 use crate::engine::placing::Placer;
@@ -20,10 +20,9 @@ impl Gang {
         budget: &mut Budget,
     ) {
         self.drop_leftovers(placer, overlay);
-        let decided: BTreeSet<usize> =
-            self.frames.iter().filter(|it| it.spot().is_some()).filter_map(Frame::member).collect();
+        let placed = self.placed_members();
         let members = self.order.iter().filter_map(Turn::member);
-        let rest: Vec<usize> = members.filter(|member| !decided.contains(member)).collect();
+        let rest: Vec<usize> = members.filter(|member| !placed.contains(member)).collect();
         let mut by_part: BTreeMap<Option<usize>, Vec<usize>> = BTreeMap::new();
         let enough = self.view.enough(&self.numbers(|_| false));
         for member in rest {

@@ -78,6 +78,14 @@ impl Frame {
             Made::Within(_) | Made::Nothing => None,
         }
     }
+
+    /// Returns the placement that its unit goes to.
+    pub(super) fn placement(&self) -> Option<&Arc<Placement>> {
+        match &self.made {
+            Made::Within(choice) => choice.candidates.get(choice.at),
+            Made::Placed(_) | Made::Nothing => None,
+        }
+    }
 }
 
 /// A member that is to be decided.
@@ -92,6 +100,12 @@ pub(super) struct Trial {
 }
 
 impl Gang {
+    /// Returns the members that have been placed.
+    pub(super) fn placed_members(&self) -> BTreeSet<usize> {
+        let placed = self.frames.iter().filter(|frame| frame.spot().is_some());
+        placed.filter_map(Frame::member).collect()
+    }
+
     pub(super) fn push_frame(&mut self, frame: Frame) {
         if let Turn::Domain(unit) = frame.turn {
             self.chosen.insert(unit, self.frames.len());
