@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::client::ApiError;
+use crate::wait::TimedOut;
 
 /// A stand that could not be built, started or asked. Texts of failed processes carry the last
 /// lines of their log.
@@ -56,6 +57,8 @@ pub enum StandError {
     },
     #[error("{user:?} is not of the form system:serviceaccount:NAMESPACE:NAME")]
     NoServiceAccount { user: String },
+    #[error(transparent)]
+    NotYet(#[from] TimedOut),
     #[error(transparent)]
     Api(#[from] ApiError),
 }

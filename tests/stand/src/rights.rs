@@ -3,17 +3,22 @@
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::client::ApiError;
 use crate::error::StandError;
 use crate::stand::Stand;
+use crate::wait::try_wait_for;
 
 /// What decides about rights, in an order in which it can be created.
 const KINDS: [&str; 6] =
     ["Namespace", "ServiceAccount", "ClusterRole", "Role", "ClusterRoleBinding", "RoleBinding"];
 /// A token outlives the test.
 const TOKEN_SECONDS: u32 = 7200;
+/// By then an authorizer knows what was created.
+const SOON: Duration = Duration::from_secs(10);
 
 /// A request that the audit log has seen answered.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -44,10 +49,12 @@ impl fmt::Display for AuditedRequest {
 
 impl Stand {
     /// Creates the namespaces, service accounts, roles and bindings of the YAML files in `folder`,
-    /// and nothing else of them. The server refuses unknown fields.
+    /// and nothing else of them, and returns when the server's authorizer, which watches them, has
+    /// seen them all. The server refuses unknown fields.
     ///
     /// # Errors
-    /// [`StandError::File`], [`StandError::Manifest`], [`StandError::Api`].
+    /// [`StandError::File`], [`StandError::Manifest`], [`StandError::Api`]; [`StandError::NotYet`]
+    /// if a right is not granted after some seconds.
     pub fn grant_rights(&self, folder: &Path) -> Result<(), StandError> {
         let mut objects = manifests(folder)?;
         let rank = |object: &Value| KINDS.iter().position(|kind| object["kind"] == *kind);
@@ -56,7 +63,18 @@ impl Stand {
         for object in &objects {
             self.client().create_strictly(object)?;
         }
+        for review in reviews(&objects) {
+            let what = format!("granted: {}", review["spec"]);
+            try_wait_for(SOON, &what, || self.allows(&review).transpose())??;
+        }
         Ok(())
+    }
+
+    /// Asks whether a SubjectAccessReview is answered with yes; nothing if it isn't.
+    fn allows(&self, review: &Value) -> Result<Option<()>, ApiError> {
+        let path = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
+        let answer = self.client().create(path, review)?;
+        Ok((answer["status"]["allowed"] == true).then_some(()))
     }
 
     /// Writes a kubeconfig of a service account, which must exist, and returns its path. Its token
@@ -102,6 +120,52 @@ impl Stand {
     }
 }
 
+/// Returns a SubjectAccessReview for each rule about resources of each role that one of the bindings
+/// gives to a service account.
+fn reviews(objects: &[Value]) -> Vec<Value> {
+    let role_of = |binding: &Value| {
+        objects.iter().find(|role| {
+            role["kind"] == binding["roleRef"]["kind"]
+                && role["metadata"]["name"] == binding["roleRef"]["name"]
+                && (role["kind"] == "ClusterRole"
+                    || role["metadata"]["namespace"] == binding["metadata"]["namespace"])
+        })
+    };
+    let mut reviews = Vec::new();
+    for binding in objects {
+        let Some(rules) = role_of(binding).and_then(|role| role["rules"].as_array()) else {
+            continue;
+        };
+        let accounts = binding["subjects"].as_array().into_iter().flatten();
+        for account in accounts.filter(|subject| subject["kind"] == "ServiceAccount") {
+            let asked = rules.iter().filter(|rule| rule["resources"].is_array());
+            reviews.extend(asked.map(|rule| review(account, &binding["metadata"], rule)));
+        }
+    }
+    reviews
+}
+
+/// Asks for the first verb on the first object of a rule.
+fn review(account: &Value, place: &Value, rule: &Value) -> Value {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let resource = text(&rule["resources"][0]);
+    let (resource, subresource) = resource.split_once('/').unwrap_or((&resource, ""));
+    let user =
+        format!("system:serviceaccount:{}:{}", text(&account["namespace"]), text(&account["name"]));
+    json!({
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "spec": {"user": user, "resourceAttributes": {
+            "verb": rule["verbs"][0],
+            "group": rule["apiGroups"][0],
+            "resource": resource,
+            "subresource": subresource,
+            "name": text(&rule["resourceNames"][0]),
+            "namespace": text(&place["namespace"]),
+        }},
+    })
+}
+
 fn audited(entry: &Value) -> AuditedRequest {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let object = &entry["objectRef"];
@@ -142,6 +206,35 @@ pub fn manifests(folder: &Path) -> Result<Vec<Value>, StandError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_rule_of_a_bound_role_is_asked_for() {
+        let rules = json!([
+            {"apiGroups": [""], "resources": ["pods/binding"], "verbs": ["create"]},
+            {"nonResourceURLs": ["/metrics"], "verbs": ["get"]},
+            {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "update"],
+             "resourceNames": ["berth"]},
+        ]);
+        let role = |kind: &str, namespace: &str| {
+            json!({"kind": kind, "rules": rules,
+                   "metadata": {"name": "r", "namespace": namespace}})
+        };
+        let binding = json!({
+            "kind": "RoleBinding", "metadata": {"name": "b", "namespace": "here"},
+            "roleRef": {"kind": "Role", "name": "r"},
+            "subjects": [{"kind": "User", "name": "u"},
+                         {"kind": "ServiceAccount", "name": "a", "namespace": "there"}],
+        });
+        assert!(reviews(&[role("Role", "elsewhere"), binding.clone()]).is_empty());
+        let asked = reviews(&[role("Role", "here"), binding]);
+        let asked: Vec<&Value> = asked.iter().map(|review| &review["spec"]).collect();
+        assert_eq!(asked.len(), 2);
+        assert_eq!(asked[0]["user"], "system:serviceaccount:there:a");
+        assert_eq!(asked[0]["resourceAttributes"]["subresource"], "binding");
+        let lease = &asked[1]["resourceAttributes"];
+        assert_eq!((&lease["name"], &lease["verb"]), (&json!("berth"), &json!("get")));
+        assert_eq!(lease["namespace"], "here");
+    }
 
     #[test]
     fn a_request_is_told_by_verb_and_resource() {
