@@ -8,6 +8,8 @@ mod crowds;
 mod device_plugins;
 mod device_properties;
 mod faults;
+mod gang_gathering;
+mod gang_repair;
 mod gangs;
 mod gates;
 mod group_claims;
