@@ -90,6 +90,8 @@ pub struct Engine {
     /// All watches have had their first list.
     synced_once: bool,
     draining: bool,
+    /// Counts whatever may open or close a gate: inputs, and what the engine itself does to the ledger.
+    stirs: u64,
     /// Searches that used up their poll's budget; they go on with later polls, in turn.
     paused: VecDeque<Search>,
     /// This poll is for paused searches first; every other one is for those that wait behind.
@@ -153,6 +155,7 @@ impl Engine {
     /// Folds one input. Cost: that of the fold, plus one question per waiting class.
     pub fn handle(&mut self, input: Input, now: Timestamp) {
         self.tick(now);
+        self.stirs += 1;
         match input {
             Input::Cluster(event) => self.fold(event),
             Input::Watch { kind, synced: true } => {

@@ -10,6 +10,7 @@ use crate::types::{PodUid, Text};
 use super::Engine;
 use super::asking::Asked;
 use super::budget::Budget;
+use super::folding::ClosedGate;
 use super::found::{Found, drafted, place_gang, place_single};
 use super::gang::{Gang, Stopped};
 use super::guard::guarded;
@@ -32,6 +33,8 @@ pub(super) struct Search {
     pub(super) allowed: BTreeMap<(PodUid, usize), BTreeSet<Text>>,
     /// How far the search of a group is.
     pub(super) gang: Option<Box<Gang>>,
+    /// What had happened ([`Engine::stirs`]) when its gates were asked last.
+    let_in: Option<u64>,
 }
 
 impl Search {
@@ -44,6 +47,7 @@ impl Search {
             asked: None,
             allowed: BTreeMap::new(),
             gang: None,
+            let_in: None,
         }
     }
 }
@@ -104,7 +108,7 @@ impl Engine {
     /// Returns whether the search goes on with a later poll.
     fn search(&mut self, mut search: Search, budget: &mut Budget, timing: Timing<'_>) -> bool {
         let id = search.entry;
-        if let Some(gate) = self.closed_gate(id, timing.unsampled()) {
+        if let Err(gate) = self.let_in_again(&mut search, timing.unsampled()) {
             self.queue.admit(id, Some(gate.plugin), self.now, self.now);
             self.tell_gated(id, gate, None);
             return false;
@@ -151,6 +155,18 @@ impl Engine {
         false
     }
 
+    /// Asks the gates, and begins with a group or goes on with it. What was let in is asked again when
+    /// something has happened since.
+    fn let_in_again(&self, search: &mut Search, timing: Timing<'_>) -> Result<(), ClosedGate> {
+        if search.let_in.replace(self.stirs) == Some(self.stirs) {
+            return Ok(());
+        }
+        if let Some(ready) = self.let_in(search.entry, timing)? {
+            self.begin_gang(search, ready);
+        }
+        Ok(())
+    }
+
     /// Returns the steps that a search may take beyond its poll's budget, so that it ends.
     ///
     /// A single pod's search keeps what it has worked out, so it gets none until that was begun anew
@@ -185,7 +201,6 @@ impl Engine {
         let Some(entry) = self.queue.entry(search.entry).cloned() else {
             return Ok(Found::default());
         };
-        self.begin_gang(search, &entry, timing.unsampled())?;
         let nodes = self.cluster.nodes();
         let allowed = search.allowed.iter().map(|(about, names)| {
             (about.clone(), names.iter().filter_map(|name| nodes.index(name)).collect())
@@ -213,6 +228,7 @@ impl Engine {
         let placed = placed?;
         let mut found = drafted(placer.profile, &overlay, placed, self.now, timing)?;
         overlay.commit();
+        self.stirs += 1;
         found.commit = self.commit_note(&entry, found.placements.len());
         Ok(found)
     }

@@ -72,6 +72,7 @@ impl Engine {
         fits_beside_nominated(profile, &mut overlay, placement)?;
         overlay.assume(&placement.pod.uid, placement.node);
         overlay.commit();
+        self.stirs += 1;
         // Its place is taken in earnest: nobody gains by the nomination's end.
         let freed = self.cluster.unnominate(&placement.pod.uid);
         debug_assert!(freed.is_empty(), "a pod with a place frees nothing");

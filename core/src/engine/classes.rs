@@ -12,7 +12,8 @@ use super::budget::Budget;
 use super::guard::guarded;
 use super::table::Table;
 
-/// Everything that Filter and Score may read of a pod.
+/// Everything that Filter and Score may read of a pod. Which claims it names is not in its spec here:
+/// pods that differ in the names alone are alike, unless a plugin's part says who the claims are.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ClassKey {
     profile: usize,
@@ -34,7 +35,7 @@ impl ClassKey {
         };
         Ok(ClassKey {
             profile: profile_idx,
-            spec: pod.spec.clone(),
+            spec: without_names_of_claims(&pod.spec),
             parts: profile.classify.iter().map(part).collect::<Result<_, _>>()?,
         })
     }
@@ -64,6 +65,15 @@ impl ClassKey {
         }
         true
     }
+}
+
+fn without_names_of_claims(spec: &Arc<PodSpec>) -> Arc<PodSpec> {
+    if spec.claims.is_empty() {
+        return Arc::clone(spec);
+    }
+    let mut spec = PodSpec::clone(spec);
+    spec.claims.iter_mut().for_each(|claim| claim.source = Text::default());
+    Arc::new(spec)
 }
 
 #[derive(Default)]

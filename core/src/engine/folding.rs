@@ -8,6 +8,7 @@ use crate::types::{Condition, Pod, PodUid, Text, Timestamp};
 
 use super::classes::ClassKey;
 use super::decision::{Decision, Notice, WriteId};
+use super::groups::Ready;
 use super::guard::guarded;
 use super::input::WriteResult;
 use super::placing::may_be_placed;
@@ -63,6 +64,7 @@ impl Engine {
     }
 
     pub(super) fn after_changes(&mut self, changes: Vec<Change>) {
+        self.stirs += u64::from(!changes.is_empty());
         for change in &changes {
             self.follow(change);
         }
@@ -179,7 +181,7 @@ impl Engine {
         let profile = self.queue.entry(id).map_or(0, |entry| entry.profile);
         let timing = Timing::new(self.setup.stopwatch.as_ref(), profile, sampled);
         timing.point(Point::PreEnqueue, || {
-            let gate = self.closed_gate(id, timing);
+            let gate = self.let_in(id, timing).err();
             let code = match gate {
                 None => Code::Success,
                 Some(_) => Code::UnschedulableAndUnresolvable,
@@ -235,30 +237,43 @@ impl Engine {
         }
     }
 
-    /// Asks the gates of every member: the profile's, then those that are always on.
-    pub(super) fn closed_gate(&self, id: EntryId, timing: Timing<'_>) -> Option<ClosedGate> {
-        let entry = self.queue.entry(id)?;
-        let pods = entry.members.iter().filter_map(|uid| self.cluster.pod(uid));
-        // While a watch has lost its place every member of a group waits for it, not one alone.
-        let mut outdated = pods.filter(|_| !self.unsynced.is_empty());
-        if let Some(kind) = outdated.find_map(|record| self.outdated_for(&record.pod)) {
-            let message = Text::from(format!("waiting for a new list of {kind}"));
-            return Some(ClosedGate {
-                plugin: WATCH_GATE,
-                message,
-                told: false,
-                lack: None,
-                about: Vec::new(),
-            });
-        }
-        if let Some(gate) = self.group_gate(entry, timing) {
-            return Some(gate);
-        }
-        if entry.group.is_some() {
+    /// While a watch has lost its place every member of a group waits for it, not one alone.
+    fn watch_gate(&self, entry: &Entry) -> Option<ClosedGate> {
+        if self.unsynced.is_empty() {
             return None;
         }
+        let mut pods = entry.members.iter().filter_map(|uid| self.cluster.pod(uid));
+        let kind = pods.find_map(|record| self.outdated_for(&record.pod))?;
+        Some(ClosedGate {
+            plugin: WATCH_GATE,
+            message: format!("waiting for a new list of {kind}").into(),
+            told: false,
+            lack: None,
+            about: Vec::new(),
+        })
+    }
+
+    /// Asks the gates of every member: the profile's, then those that are always on. Returns who of a
+    /// group may be placed.
+    ///
+    /// # Errors
+    /// The first that is closed.
+    pub(super) fn let_in(
+        &self,
+        id: EntryId,
+        timing: Timing<'_>,
+    ) -> Result<Option<Ready>, ClosedGate> {
+        let Some(entry) = self.queue.entry(id) else { return Ok(None) };
+        if let Some(gate) = self.watch_gate(entry) {
+            return Err(gate);
+        }
+        let ready = self.group_ready(entry, timing)?;
+        if entry.group.is_some() {
+            return Ok(ready);
+        }
         let profile = entry.profile;
-        entry.members.iter().find_map(|uid| self.own_gate(uid, profile, timing))
+        let mut gates = entry.members.iter().filter_map(|uid| self.own_gate(uid, profile, timing));
+        gates.next().map_or(Ok(None), Err)
     }
 
     /// Asks the gates of one pod: the profile's, then those that are always on.

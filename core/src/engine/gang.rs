@@ -54,6 +54,8 @@ pub(super) struct Gang {
     /// Number of members by what they ask for.
     asks: BTreeMap<Arc<PodSpec>, usize>,
     frames: Vec<Frame>,
+    /// Members that have a place, for each unit.
+    in_place: Vec<u32>,
     /// What is to be decided next, if the search has gone back or was paused in the middle.
     trial: Option<Trial>,
     /// Steps that going back may still take.
@@ -117,6 +119,7 @@ impl Gang {
         refused: BTreeMap<PodUid, NodeSet>,
         doublings: u32,
     ) -> Gang {
+        let in_place = view.count(|member| member.placed);
         Gang {
             view,
             open,
@@ -126,6 +129,7 @@ impl Gang {
             doublings,
             asks: BTreeMap::new(),
             frames: Vec::new(),
+            in_place,
             trial: None,
             steps_back: STEPS_BACK << doublings.min(16),
             gone_back: false,
@@ -210,16 +214,14 @@ impl Gang {
 
     /// Tells whether the members that have a place are enough.
     fn suffices(&self) -> bool {
-        self.view.suffices(&self.numbers(|_| false))
+        self.view.suffices(&self.in_place)
     }
 
     /// Counts, for each unit, members that have a place and undecided ones that `also` names.
-    fn numbers(&self, also: impl Fn(usize) -> bool) -> Vec<u32> {
-        let mut numbers = self.view.count(|member| member.placed);
-        let decided = self.frames.iter().filter(|frame| frame.spot().is_some());
+    fn numbers_with(&self, also: impl Fn(usize) -> bool) -> Vec<u32> {
+        let mut numbers = self.in_place.clone();
         let others = self.order.iter().enumerate().filter(|(at, _)| also(*at));
-        let others = others.filter_map(|(_, turn)| turn.member());
-        for member in decided.filter_map(Frame::member).chain(others) {
+        for member in others.filter_map(|(_, turn)| turn.member()) {
             let units = &self.view.members[member].units;
             units.iter().for_each(|unit| numbers[*unit] += 1);
         }
@@ -302,7 +304,8 @@ impl Gang {
         self.before.entry(placed.node).or_insert(placed.before);
         let Trial { tried, last_resort, conflicts, .. } = trial;
         let made = Made::Placed(placed);
-        self.frames.push(Frame { turn: Turn::Member(member), made, tried, last_resort, conflicts });
+        let turn = Turn::Member(member);
+        self.push_frame(Frame { turn, made, tried, last_resort, conflicts });
     }
 
     /// No node is left for a member.
@@ -323,7 +326,7 @@ impl Gang {
             return Err(self.infeasible(overlay.cluster()));
         }
         if placer.setup.bug("half-gang-binds") {
-            self.frames.push(Frame::without(Turn::Member(member), conflicts));
+            self.push_frame(Frame::without(Turn::Member(member), conflicts));
             return Ok(());
         }
         self.leave_out(member, conflicts, overlay)
@@ -338,8 +341,8 @@ impl Gang {
     ) -> Result<(), Stopped> {
         let next = self.frames.len();
         debug_assert_eq!(self.order.get(next), Some(&Turn::Member(member)));
-        if self.view.suffices(&self.numbers(|at| at > next)) {
-            self.frames.push(Frame::without(Turn::Member(member), conflicts));
+        if self.view.suffices(&self.numbers_with(|at| at > next)) {
+            self.push_frame(Frame::without(Turn::Member(member), conflicts));
             return Ok(());
         }
         self.go_back(conflicts, overlay)
@@ -399,11 +402,10 @@ impl Gang {
 
     /// Takes back the decisions from `from` on, and returns that one.
     fn cut(&mut self, from: usize, overlay: &mut Overlay<'_>) -> Option<Frame> {
-        let cut = self.frames.split_off(from.min(self.frames.len()));
+        let cut = self.take_frames(from);
         if let Some(first) = cut.iter().find_map(Frame::spot) {
             overlay.rollback(first.mark);
         }
-        self.chosen.retain(|_, at| *at < from);
         cut.into_iter().next()
     }
 

@@ -12,11 +12,10 @@ use crate::types::{GroupKey, PlanNote, Pod, PodUid, Text};
 use super::Engine;
 use super::attempt::Search;
 use super::folding::{ClosedGate, awaits_members};
-use super::gang::{Gang, Stopped};
+use super::gang::Gang;
 use super::gathering::Gathering;
 use super::placing::may_be_placed;
 use super::timing::Timing;
-use super::unfit::Unplaced;
 
 /// A search's steps are doubled at most so often.
 const DOUBLINGS_MAX: u32 = 6;
@@ -100,23 +99,29 @@ impl Engine {
         self.queue.set_priority(id, of_object.unwrap_or(known.max(of_member)));
     }
 
-    /// Returns what holds an entry as a group, or for what its pod says of groups.
-    pub(super) fn group_gate(&self, entry: &Entry, timing: Timing<'_>) -> Option<ClosedGate> {
-        let plugin = self.rules_of(entry)?.plugin;
-        let Some(key) = &entry.group else {
-            let pod = &self.cluster.pod(entry.members.first()?)?.pod;
-            let Membership::Refused(message) = self.cluster.groups().membership(pod) else {
-                return None;
+    /// Returns who of an entry that is a group may be placed now; nothing of a pod alone.
+    ///
+    /// # Errors
+    /// What holds the group, or the pod for what it says of groups.
+    pub(super) fn group_ready(
+        &self,
+        entry: &Entry,
+        timing: Timing<'_>,
+    ) -> Result<Option<Ready>, ClosedGate> {
+        let Some(plugin) = self.rules_of(entry).map(|rules| rules.plugin) else { return Ok(None) };
+        let gate = |message, lack| ClosedGate { plugin, message, told: true, lack, about: vec![] };
+        if let Some(key) = &entry.group {
+            return match self.ready(key, entry, timing) {
+                Ok(ready) => Ok(Some(ready)),
+                Err(Held::Gate(gate)) => Err(gate),
+                Err(Held::Lack(lack)) => Err(gate(lack.to_string().into(), Some(lack))),
             };
-            return Some(ClosedGate { plugin, message, told: true, lack: None, about: Vec::new() });
-        };
-        let lack = match self.ready(key, entry, timing) {
-            Ok(_) => return None,
-            Err(Held::Gate(gate)) => return Some(gate),
-            Err(Held::Lack(lack)) => lack,
-        };
-        let message = Text::from(lack.to_string());
-        Some(ClosedGate { plugin, message, told: true, lack: Some(lack), about: Vec::new() })
+        }
+        let leader = entry.members.first().and_then(|uid| self.cluster.pod(uid));
+        match leader.map(|record| self.cluster.groups().membership(&record.pod)) {
+            Some(Membership::Refused(message)) => Err(gate(message, None)),
+            Some(Membership::Alone | Membership::In(_)) | None => Ok(None),
+        }
     }
 
     /// Returns the members of an entry that may be placed now, if with those that have a place they
@@ -213,28 +218,11 @@ impl Engine {
     }
 
     /// Begins the search of a group, or takes up the one under way if the group is as it was.
-    ///
-    /// # Errors
-    /// The group is not what it was when it was let in.
-    pub(super) fn begin_gang(
-        &self,
-        search: &mut Search,
-        entry: &Entry,
-        timing: Timing<'_>,
-    ) -> Result<(), Stopped> {
-        let Some(key) = &entry.group else { return Ok(()) };
-        let leader = || entry.members.first().cloned().unwrap_or_default();
-        let ready = self.ready(key, entry, timing).map_err(|held| {
-            let text = match held {
-                Held::Lack(lack) => lack.to_string().into(),
-                Held::Gate(gate) => gate.message,
-            };
-            Stopped::At(leader(), Unplaced::Error(text))
-        })?;
+    pub(super) fn begin_gang(&self, search: &mut Search, ready: Ready) {
         if search.gang.as_ref().is_some_and(|gang| gang.is_about(&ready.view)) {
-            return Ok(());
+            return;
         }
-        let memory = self.memories.get(key);
+        let memory = self.memories.get(&ready.view.key);
         let doublings = memory.map_or(0, |memory| memory.doublings);
         let nodes = self.cluster.nodes();
         let set = |names: &BTreeSet<Text>| -> NodeSet {
@@ -247,7 +235,6 @@ impl Engine {
         let refused = refused.map(|(uid, names)| (uid.clone(), set(names))).collect();
         let Ready { view, open } = ready;
         search.gang = Some(Box::new(Gang::new(view, open, refused, doublings)));
-        Ok(())
     }
 
     /// Gives the next attempt twice the steps. False if that has been done often enough.

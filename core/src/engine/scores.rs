@@ -182,30 +182,16 @@ impl Scores {
             return Err(fault.clone());
         }
         let added = self.added(profile, cycle, state, candidates, timing)?;
-        let mut best = i64::MIN;
-        let mut ties = 0u64;
-        for (order, node) in candidates.iter().enumerate() {
-            let total = self.total(node, order, &added);
-            if total > best {
-                (best, ties) = (total, 1);
-            } else if total == best {
-                ties += 1;
-            }
-        }
-        let chosen = rng.below(ties);
-        let tied = candidates
-            .iter()
-            .enumerate()
-            .filter(|(order, node)| self.total(*node, *order, &added) == best);
-        match tied.map(|(_, node)| node).nth(chosen as usize) {
-            Some(node) => Ok(node),
-            None => Err(Text::from("no candidate to choose from")),
-        }
-    }
-
-    fn total(&self, node: NodeIdx, order: usize, added: &[Vec<i64>]) -> i64 {
-        let sum = i64::from(self.sum[node.at()]);
-        added.iter().fold(sum, |total, column| total + column[order])
+        let sum = |node: NodeIdx| i64::from(self.sum[node.at()]);
+        let tied = match added.is_empty() {
+            true => best_of(candidates, |_, node| sum(node)),
+            false => best_of(candidates, |order, node| {
+                added.iter().fold(sum(node), |total, column| total + column[order])
+            }),
+        };
+        let chosen = rng.below(tied.len() as u64);
+        let chosen = tied.get(chosen as usize).copied();
+        chosen.ok_or_else(|| Text::from("no candidate to choose from"))
     }
 
     /// Returns the weighted, normalised scores of everything that isn't in `sum`, one entry a
@@ -308,6 +294,23 @@ impl Scores {
         self.sum.capacity() * size_of::<i32>()
             + self.columns.iter().map(|c| c.raw.capacity()).sum::<usize>() * size_of::<i64>()
     }
+}
+
+/// Returns the nodes with the highest total, in order. `total` gets a node's place among the
+/// candidates too.
+fn best_of(candidates: &NodeSet, total: impl Fn(usize, NodeIdx) -> i64) -> Vec<NodeIdx> {
+    let (mut best, mut tied) = (i64::MIN, Vec::new());
+    for (order, node) in candidates.iter().enumerate() {
+        let total = total(order, node);
+        if total > best {
+            best = total;
+            tied.clear();
+        }
+        if total == best {
+            tied.push(node);
+        }
+    }
+    tied
 }
 
 fn versions(profile: &Profile, at: usize, cycle: Cycle<'_>) -> Vec<Version> {

@@ -169,6 +169,7 @@ impl Engine {
             watched: Watched::default(),
             seen_running: BTreeMap::new(),
             leaving: BTreeSet::new(),
+            stirs: 0,
             purposes: BTreeMap::new(),
             next_id: 0,
             out: VecDeque::new(),

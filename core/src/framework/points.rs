@@ -76,8 +76,8 @@ pub struct ClassPart {
     pub gpus: Vec<u16>,
 }
 
-/// Tells what of a pod besides [`Pod::spec`] a plugin's answers depend on (labels through
-/// selectors, namespace, claims by identity).
+/// Tells what of a pod a plugin's answers depend on besides [`Pod::spec`] without the names of claims
+/// in it (labels through selectors, namespace, claims by what they ask for or by identity).
 pub trait Classify: Send + Sync {
     fn class_part(&self, pod: &Pod, cluster: &Cluster) -> ClassPart;
 }

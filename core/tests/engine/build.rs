@@ -6,8 +6,8 @@ use berth_core::framework::profile_spec::{Enabled, PluginSet};
 use berth_core::framework::{Profile, ProfileSpec, Registry};
 use berth_core::types::group::{Dialect, GroupKind, NATIVE, Rank};
 use berth_core::types::{
-    GroupHint, GroupKey, Labels, Node, Owner, Pod, PodGroup, PodRequests, PodSpec, PodUid,
-    Resources, Text, Timestamp,
+    GroupHint, GroupKey, Labels, Node, Owner, Pod, PodClaim, PodGroup, PodRequests, PodSpec,
+    PodUid, Resources, Text, Timestamp,
 };
 
 use crate::plugins::ALL;
@@ -83,6 +83,8 @@ pub(crate) trait With: Sized {
     fn grouped(self, group: &str) -> Self;
     /// Made by a controller.
     fn owned(self) -> Self;
+    /// With an entry of `resourceClaims` that names a claim.
+    fn claim(self, entry: &str, name: &str) -> Self;
 }
 
 impl With for Pod {
@@ -124,6 +126,13 @@ impl With for Pod {
     fn owned(mut self) -> Pod {
         let (kind, name, uid) = ("Job".into(), "j".into(), "uid-of-j".into());
         self.owner = Some(Owner { kind, name, uid });
+        self
+    }
+
+    fn claim(mut self, entry: &str, name: &str) -> Pod {
+        let (name, source) = (entry.into(), name.into());
+        let claim = PodClaim { name, source, from_template: false };
+        Arc::make_mut(&mut self.spec).claims.push(claim);
         self
     }
 }

@@ -176,3 +176,17 @@ fn the_same_inputs_give_the_same_decisions_to_the_letter() {
     assert_eq!(trace(), trace());
     assert!(trace().lines().count() > 40);
 }
+
+#[test]
+fn pods_that_name_claims_of_their_own_are_alike() {
+    let mut w = World::new();
+    hundred_nodes(&mut w);
+    for name in ["a", "b", "c"] {
+        w.pod(pod(name, 1).claim("gpu", name));
+        w.run();
+    }
+    assert_eq!(w.engine.class_counts().classes, 1);
+    w.pod(pod("d", 1).claim("nic", "d"));
+    w.run();
+    assert_eq!(w.engine.class_counts().classes, 2, "containers name the entry");
+}

@@ -162,7 +162,7 @@ impl Gang {
             let inside = |member: usize| self.view.members[member].units.contains(&unit);
             at > next && member.is_some_and(|member| !inside(member))
         };
-        self.view.suffices(&self.numbers(counts))
+        self.view.suffices(&self.numbers_with(counts))
     }
 
     /// Returns the placements that may hold what the unit needs, best first.

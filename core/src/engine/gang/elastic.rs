@@ -24,7 +24,7 @@ impl Gang {
         let members = self.order.iter().filter_map(Turn::member);
         let rest: Vec<usize> = members.filter(|member| !placed.contains(member)).collect();
         let mut by_part: BTreeMap<Option<usize>, Vec<usize>> = BTreeMap::new();
-        let enough = self.view.enough(&self.numbers(|_| false));
+        let enough = self.view.enough(&self.in_place);
         for member in rest {
             let units = &self.view.members[member].units;
             let open = units.iter().copied().find(|unit| !enough[*unit]);
@@ -56,7 +56,7 @@ impl Gang {
                 }
             }
             let done = match part {
-                Some(part) => self.view.enough(&self.numbers(|_| false))[part],
+                Some(part) => self.view.enough(&self.in_place)[part],
                 None => self.frames[from..].iter().any(|frame| frame.spot().is_some()),
             };
             if done {
@@ -122,7 +122,7 @@ impl Gang {
     /// A part that got some of its members, but not what it needs, gives them back if the group does
     /// without it.
     fn drop_leftovers(&mut self, placer: &mut Placer<'_>, overlay: &mut Overlay<'_>) {
-        let enough = self.view.enough(&self.numbers(|_| false));
+        let enough = self.view.enough(&self.in_place);
         let useless = |frame: &Frame| match frame.turn {
             Turn::Domain(unit) => !enough[unit],
             Turn::Member(member) => {
@@ -141,8 +141,7 @@ impl Gang {
         if !self.view.suffices(&kept) {
             return;
         }
-        let frames = self.frames.split_off(first);
-        self.chosen.retain(|_, at| *at < first);
+        let frames = self.take_frames(first);
         if let Some(mark) = frames.iter().find_map(Frame::spot).map(|spot| spot.mark) {
             overlay.rollback(mark);
         }

@@ -110,7 +110,24 @@ impl Gang {
         if let Turn::Domain(unit) = frame.turn {
             self.chosen.insert(unit, self.frames.len());
         }
+        self.count(&frame, 1);
         self.frames.push(frame);
+    }
+
+    /// Takes out the decisions from `from` on; what they have on the overlay stays there.
+    pub(super) fn take_frames(&mut self, from: usize) -> Vec<Frame> {
+        let taken = self.frames.split_off(from.min(self.frames.len()));
+        taken.iter().for_each(|frame| self.count(frame, -1));
+        self.chosen.retain(|_, at| *at < from);
+        taken
+    }
+
+    fn count(&mut self, frame: &Frame, sign: i32) {
+        if let (Some(member), Some(_)) = (frame.member(), frame.spot()) {
+            for unit in &self.view.members[member].units {
+                self.in_place[*unit] = self.in_place[*unit].saturating_add_signed(sign);
+            }
+        }
     }
 
     /// Takes the decisions of earlier polls up on a new overlay. Where something has changed since,
@@ -122,10 +139,10 @@ impl Gang {
         budget: &mut Budget,
     ) {
         let moved = self.moved(overlay);
-        let frames = std::mem::take(&mut self.frames);
-        let chosen = std::mem::take(&mut self.chosen);
+        let any_chosen = !self.chosen.is_empty();
+        let frames = self.take_frames(0);
         let topology = overlay.cluster().index_version(&IndexRef::Topology);
-        if self.topology.replace(topology) != Some(topology) && !chosen.is_empty() {
+        if self.topology.replace(topology) != Some(topology) && any_chosen {
             // Placements may hold other nodes now.
             self.trial = None;
             return;
