@@ -78,6 +78,12 @@ impl Outbox {
         waiting.plans_under_way > 0 || !waiting.plans.is_empty()
     }
 
+    /// Tells whether so many writes of plans are under way that one more is nothing to hurry for.
+    pub fn crowded(&self) -> bool {
+        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.plans_under_way >= CONCURRENCY / 2
+    }
+
     /// Tells whether there may be binds to take back.
     pub fn binds_wait(&self) -> bool {
         let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);

@@ -28,6 +28,9 @@ const FOLD_MAX: usize = 4096;
 /// A drain ends by then, whatever is still open: the server has given up what was sent before.
 const DRAIN_MAX: Duration = Duration::from_secs(10);
 const SLEEP_MAX: Duration = Duration::from_secs(60);
+/// While the server has plenty to do for us, inputs of so long are taken in together: waking for each
+/// costs more than what it says.
+const TOGETHER: Duration = Duration::from_millis(1);
 /// A wake-up that is due again at once is no reason to spin.
 const SLEEP_MIN: Duration = Duration::from_millis(1);
 
@@ -62,6 +65,7 @@ impl Driver {
     pub fn run(mut self) -> bool {
         let mut drain_ends: Option<Instant> = None;
         loop {
+            let woken = Instant::now();
             let mut left = FOLD_MAX;
             while left > 0
                 && let Ok(input) = self.inputs.try_recv()
@@ -82,6 +86,9 @@ impl Driver {
             }
             if poll.working || left == 0 {
                 continue;
+            }
+            if self.outbox.crowded() {
+                std::thread::sleep(TOGETHER.saturating_sub(woken.elapsed()));
             }
             match self.inputs.recv_timeout(self.sleep(drain_ends)) {
                 Ok(input) => self.fold(input, &mut drain_ends),
