@@ -54,9 +54,10 @@ impl Reserve for DynamicResources {
             return Ok(false);
         }
         let first = self.first(pod, overlay, state, node, &wanted)?;
-        let Some(found) = self.other(pod, overlay.cluster(), node, &wanted, (&first, nth))? else {
-            return Ok(false);
-        };
+        let preference = preference(pod, state);
+        let place = (overlay.cluster(), node);
+        let found = self.other(pod, place, &wanted, preference.as_ref(), (&first, nth))?;
+        let Some(found) = found else { return Ok(false) };
         let mark = overlay.checkpoint();
         let held = wanted.hold(found, pod, overlay, node);
         if held.is_err() {
@@ -87,8 +88,7 @@ impl DynamicResources {
             return Ok(found.clone());
         }
         let mut search = Search::new(node, wanted.demands(), self.search);
-        if !orders.is_empty() {
-            let preference = Preference { pod: pod.clone(), orders: orders.to_vec() };
+        if let Some(preference) = preference(pod, state) {
             search = search.preferring(preference);
         }
         match search.run(cluster, &mut Work::unlimited()) {
@@ -101,14 +101,14 @@ impl DynamicResources {
     fn other(
         &self,
         pod: &Pod,
-        cluster: &Cluster,
-        node: NodeIdx,
+        place: (&Cluster, NodeIdx),
         wanted: &Wanted,
+        preference: Option<&Preference>,
         (first, nth): (&Found, u32),
     ) -> Result<Option<Found>, Reason> {
-        let (claims, others) = (wanted.demands(), wanted_by_others(pod, cluster, node));
-        let place = (cluster, node);
-        let mut solutions = Solutions::besides(first, place, &claims, &others, self.search)?;
+        let (claims, others) = (wanted.demands(), wanted_by_others(pod, place.0, place.1));
+        let mut solutions =
+            Solutions::besides(first, place, &claims, &others, self.search, preference)?;
         let mut found = None;
         for _ in 0..nth {
             found = solutions.find_next().map_err(reason)?;
@@ -118,6 +118,12 @@ impl DynamicResources {
         }
         Ok(found)
     }
+}
+
+/// What other plugins say of devices.
+fn preference(pod: &Pod, state: &CycleState) -> Option<Preference> {
+    let orders = state.device_orders();
+    (!orders.is_empty()).then(|| Preference { pod: pod.clone(), orders: orders.to_vec() })
 }
 
 fn reason(refused: Refused) -> Reason {

@@ -34,7 +34,7 @@ use berth_core::snapshot::devices::gather::{NodeDevice, NodePool};
 
 use super::counters::{Counters, Draw, Reader};
 use super::problem::{Need, Problem};
-use super::state::State;
+use super::state::{Pick, State};
 use super::values::Column;
 use around::Around;
 use breaking::Breaking;
@@ -126,6 +126,19 @@ impl Choice {
 
     pub(super) fn prefer(&mut self, preferred: Preferred) {
         self.preferred = preferred;
+    }
+
+    /// Tells whether devices are judged as sets.
+    pub(super) fn judges_sets(&self) -> bool {
+        self.preferred.sets.is_some()
+    }
+
+    /// Rates the devices of a solution as a set.
+    pub(super) fn rate(&self, problem: &Problem, picks: &[Pick]) -> SetRating {
+        let Some(sets) = &self.preferred.sets else { return SetRating::default() };
+        let devices = picks.iter().map(|pick| problem.candidate(pick.ask, pick.at).device);
+        let counted: Vec<u32> = devices.filter(|device| sets.counts(*device)).collect();
+        sets.rate(&counted, &[], 0).unwrap_or(together::NONE)
     }
 
     /// Tells whether it makes a difference what the devices of an alternative are taken with.

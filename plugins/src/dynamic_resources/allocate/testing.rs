@@ -151,7 +151,7 @@ impl World {
             return Vec::new();
         };
         let place = (&self.cluster, self.node);
-        let mut rest = Solutions::besides(&first, place, claims, others, options).unwrap();
+        let mut rest = Solutions::besides(&first, place, claims, others, options, None).unwrap();
         let mut all = vec![first.clone()];
         while let Some(found) = rest.find_next().unwrap() {
             all.push(found);

@@ -7,7 +7,7 @@ use super::super::state::State;
 use super::super::values::meet;
 
 /// No set is worse.
-const NONE: SetRating = SetRating { apart: u64::MAX, broken: u64::MAX };
+pub(super) const NONE: SetRating = SetRating { apart: u64::MAX, broken: u64::MAX };
 
 /// What is picked, and what is still wanted, of the devices that are judged as sets.
 pub(super) struct Together<'a> {

@@ -94,7 +94,7 @@ fn devices_that_others_have_not_looked_at_may_differ() {
     let first = world.answer(&any, false).0.unwrap();
     let options = Options { first_fit: false, steps_max: u64::MAX };
     let place = (&world.cluster, world.node);
-    let mut rest = Solutions::besides(&first, place, &any, &others, options).unwrap();
+    let mut rest = Solutions::besides(&first, place, &any, &others, options, None).unwrap();
     assert_eq!(rest.find_next().unwrap().map(|found| show(&found)), Some("r=b".to_owned()));
     assert_eq!(rest.find_next(), Ok(None));
 }
@@ -151,7 +151,7 @@ fn running_out_of_steps_is_told_apart_from_the_end() {
     let first = world.answer(&claims, false).0.unwrap();
     let options = Options { first_fit: false, steps_max: 5_000 };
     let place = (&world.cluster, world.node);
-    let mut rest = Solutions::besides(&first, place, &claims, &others, options).unwrap();
+    let mut rest = Solutions::besides(&first, place, &claims, &others, options, None).unwrap();
     let mut ends = (0..100_000).map(|_| rest.find_next());
     assert_eq!(ends.find(|end| !matches!(end, Ok(Some(_)))), Some(Err(Refused::NotProven)));
 }

@@ -8,8 +8,8 @@ use berth_core::snapshot::{Cluster, NodeIdx};
 use berth_core::types::Pod;
 use berth_core::types::claim::{ConstraintKind, DeviceDemand};
 
-use super::super::Preference;
 use super::super::testing::*;
+use super::super::{Found, Options, Preference, Solutions};
 use super::random::Dice;
 
 /// Judges by what each pair of devices costs; by name, the last letter counts.
@@ -136,5 +136,48 @@ fn of_those_that_a_constraint_admits_it_is_the_best_too() {
         let claims = [under(one(count("r", size as i64)), ConstraintKind::Match, "side")];
         let chosen = chosen(&mut world, &claims, &costs);
         assert_eq!(costs.of(&chosen), best, "{chosen:?} {sides:?} {costs:?}");
+    }
+}
+
+/// Others of the group want devices of one kind, so how many of these are taken tells solutions apart.
+#[test]
+fn other_solutions_come_best_set_first() {
+    let mut dice = Dice(0x0dd);
+    for _ in 0..100 {
+        let n = 4 + dice.below(4);
+        let kinds: Vec<usize> = (0..n).map(|_| dice.below(2)).collect();
+        let made = kinds.iter().enumerate();
+        let made = made.map(|(at, kind)| device(&format!("d{at}")).text("kind", ["x", "y"][*kind]));
+        let mut world = World::of(made.collect());
+        let costs = Costs::random(&mut dice, n);
+        let wanted = [one(count("r", 2))];
+        let others = [one(of_kind(request("s"), "y"))];
+        world.declare(&others);
+        let preference = Preference { pod: Pod::default(), orders: vec![Arc::new(costs.clone())] };
+        let mut search = world.search(&wanted, false).preferring(preference.clone());
+        let first = search.run(&world.cluster, &mut Work::unlimited()).unwrap().unwrap();
+        let options = Options { first_fit: false, steps_max: 10_000_000 };
+        let place = (&world.cluster, world.node);
+        let mut rest =
+            Solutions::besides(&first, place, &wanted, &others, options, Some(&preference))
+                .unwrap();
+        let set = |found: &Found| -> Vec<usize> {
+            found.claims.iter().flatten().map(|result| number(&result.id.device)).collect()
+        };
+        let of_y = |set: &[usize]| set.iter().filter(|at| kinds[**at] == 1).count();
+        let mut told = vec![set(&first)];
+        while let Some(found) = rest.find_next().unwrap() {
+            told.push(set(&found));
+        }
+        let numbers: Vec<usize> = told.iter().map(|set| of_y(set)).collect();
+        let possible = |n_y: &usize| {
+            let sets = subsets(&(0..n).collect::<Vec<_>>(), 2).into_iter();
+            sets.filter(|set| of_y(set) == *n_y).count() > 0
+        };
+        let costs_told: Vec<u64> = told.iter().map(|set| costs.of(set)).collect();
+        assert!(costs_told.is_sorted(), "{costs_told:?} {told:?} {kinds:?}");
+        let mut kinds_told = numbers.clone();
+        kinds_told.sort_unstable();
+        assert_eq!(kinds_told, (0..=2).filter(possible).collect::<Vec<_>>(), "{told:?} {kinds:?}");
     }
 }
