@@ -276,8 +276,30 @@ impl<'a> Growing<'a> {
         best
     }
 
-    /// One GPU of each of the smallest islands stands for it; without islands each for itself.
+    /// One GPU of each of the smallest islands stands for it; without islands each for itself. Of GPUs that
+    /// are linked alike, in islands of which as much is free, the first stands for all.
     fn seeds(&self) -> GpuSet {
+        let mut known: Vec<(u32, u64, u8)> = Vec::new();
+        let mut is_new = |gpu: &usize| {
+            let key = self.likeness(*gpu);
+            let new = !known.contains(&key);
+            known.extend(new.then_some(key));
+            new
+        };
+        self.island_seeds().iter().filter(|gpu| is_new(gpu)).collect()
+    }
+
+    /// Sum and sum of squares of a GPU's links, and what is free around it.
+    fn likeness(&self, gpu: usize) -> (u32, u64, u8) {
+        let row = self.topology.row(gpu);
+        let (sum, squares) = self.within.iter().fold((0, 0), |(sum, squares), to| {
+            let gbs = row[to];
+            (sum + u32::from(gbs), squares + u64::from(gbs) * u64::from(gbs))
+        });
+        (sum, squares, self.around[gpu])
+    }
+
+    fn island_seeds(&self) -> GpuSet {
         let mut rest = self.within;
         let mut seeds = GpuSet::default();
         for island in self.topology.nested() {

@@ -178,3 +178,23 @@ fn sixteen_gpus_are_exact_too() {
         assert_eq!(Subsets::new(&topology, size).best_of(free), exhaustive);
     }
 }
+
+#[test]
+fn of_trays_that_are_alike_one_is_tried_and_that_loses_nothing() {
+    let trays = topology(72, |a, b| if a / 4 == b / 4 { 1800 } else { 100 });
+    let mut dice = 0x9e37_79b9_7f4a_7c15_u128;
+    for at in 0..200 {
+        dice ^= dice << 49;
+        dice ^= dice >> 31;
+        dice ^= dice << 17;
+        let free = GpuSet(dice).and(GpuSet::first(72));
+        let size = at % 12 + 1;
+        let subsets = Subsets::rough(&trays, size);
+        let growing = Growing::new(&subsets, GpuSet::default(), free, free);
+        assert!(growing.seeds().len() <= 4, "as many as a tray may have left");
+        let all = growing.island_seeds();
+        let each = all.iter().filter_map(|seed| growing.grown(GpuSet::default().with(seed)));
+        let best = each.min_by_key(|it| (Reverse(it.goodness), it.left_over));
+        assert_eq!(growing.best(), best, "{size} of {free:?}");
+    }
+}
