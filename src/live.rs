@@ -5,8 +5,8 @@
 //!
 //! Reading order: [`credentials`], [`pool`], [`client`], [`rate`], [`kinds`], [`watch`],
 //! [`request`], [`outcome`], [`forbidden`], [`dispatch`], [`events`], [`clock`], `doubt`,
-//! [`driver`], [`lease`], [`dialects`], [`preflight`], [`compare`]; `reach`, `discovery` and `start`
-//! put them together.
+//! [`driver`], [`lease`], [`dialects`], [`optional`], [`preflight`], [`compare`]; `reach`, `discovery`
+//! and `start` put them together.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod client;
@@ -22,6 +22,7 @@ pub mod events;
 pub mod forbidden;
 pub mod kinds;
 pub mod lease;
+pub mod optional;
 pub mod outcome;
 pub mod planted;
 pub mod pool;
@@ -49,6 +50,7 @@ use crate::wire::Kind;
 use client::{ConnectError, Target};
 use dialects::Dialects;
 use lease::Election;
+use optional::Optional;
 use preflight::Preflight;
 use start::Parts;
 
@@ -148,7 +150,8 @@ async fn run_until_signal(mut run: Run) -> Result<(), RunError> {
     // Before the server is looked for, so that probes are answered meanwhile.
     let lease = run.election.as_ref().map(|election| &election.rules);
     let dialects = Dialects::of(&run.profiles, lease);
-    let preflight = Preflight::of(&run, &dialects);
+    let optional = Optional::of(&run.profiles);
+    let preflight = Preflight::of(&run, &dialects, &optional);
     let watched = Arc::new(OnceLock::new());
     let served = open_port(&mut run, Arc::clone(&watched)).await?;
     let clients = tokio::select! {
@@ -160,8 +163,10 @@ async fn run_until_signal(mut run: Run) -> Result<(), RunError> {
         _ = signals.end.next() => return Ok(()),
     };
     let _ = watched.set(kinds.clone());
-    tokio::spawn(preflight.run(clients.main.clone(), kinds.clone(), dialects.clone()));
-    let parts = start::start(run, clients, kinds, dialects).map_err(system("starting a thread"))?;
+    let come_and_go = (dialects, optional);
+    tokio::spawn(preflight.run(clients.main.clone(), kinds.clone(), come_and_go.clone()));
+    let parts =
+        start::start(run, clients, kinds, come_and_go).map_err(system("starting a thread"))?;
     until_ended(parts, signals, served).await
 }
 

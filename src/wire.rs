@@ -6,7 +6,7 @@
 //!
 //! Reading order: [`field`] (decoding that can't fail), [`problem`], [`meta`], [`quantity`],
 //! [`selector`], then one module a family: [`pod`], [`node`], [`volume`], [`workload`], [`device`],
-//! [`claim`], [`topology`] for the links of a node's GPUs, and [`dialect`] for groups; [`object`] puts them behind one `decode`.
+//! [`claim`], [`numa`] for NUMA cells, [`topology`] for the links of a node's GPUs, and [`dialect`] for groups; [`object`] puts them behind one `decode`.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod claim;
@@ -16,6 +16,7 @@ pub mod field;
 pub mod k8s;
 pub mod meta;
 pub mod node;
+pub mod numa;
 pub mod object;
 pub mod pod;
 pub mod problem;

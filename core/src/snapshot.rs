@@ -20,6 +20,7 @@ pub mod images;
 mod labels;
 mod node_set;
 pub mod nodes;
+pub mod numa;
 pub mod overlay;
 pub mod packing;
 pub mod pods;

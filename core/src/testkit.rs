@@ -3,7 +3,7 @@
 //! Case files (`plugins/tests/cases/*.md`, [`case`]) are written in it. One statement a line,
 //! words separated by spaces; a word is `key`, `key=value` or `key="value with spaces"`; `#`
 //! starts a comment. Lists are separated by commas. The tables in [`nodes`], [`pods`], [`objects`],
-//! [`devices`], [`claims`] and [`groups`] have every key with its meaning; adding one is one line there.
+//! [`devices`], [`claims`], [`groups`] and [`numa`] have every key with its meaning; adding one is one line there.
 //!
 //! ```text
 //! node a  cpu=4 mem=8Gi gpu=8 labels=zone=z1,disk=ssd taints=k=v:NoSchedule images=app:v1=90Mi
@@ -16,6 +16,7 @@
 //! claim c wants="r: 2 gpu where attr.model == H100" allocated="r gpu.example.com/a/gpu-0"
 //! taintrule t device=gpu-3 taint=sick:NoSchedule
 //! group g min=3 parent=all                         a PodGroup; with of-groups one of groups
+//! numa a policy=single cell="cpu=4/8 gpu=1/4" cell="cpu=8/8 gpu=4/4"
 //! ```
 //!
 //! In a block of changes the same statements add an object or replace it as a whole, and `-node a`,
@@ -33,6 +34,7 @@ pub mod expressions;
 pub mod groups;
 pub mod literal;
 pub mod nodes;
+pub mod numa;
 pub mod objects;
 pub mod pods;
 pub mod run;

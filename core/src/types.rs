@@ -1,12 +1,13 @@
 //! Values that scheduling reads, in units, without Kubernetes' wire format.
 //!
 //! Reading order: [`text`], [`time`], [`resources`], [`requests`], [`selector`], [`pod`], [`node`],
-//! [`volume`], [`workload`], [`device`], [`claim`], [`group`], [`topology`], [`value`].
+//! [`volume`], [`workload`], [`device`], [`claim`], [`group`], [`topology`], [`numa`], [`value`].
 
 pub mod claim;
 pub mod device;
 pub mod group;
 pub mod node;
+pub mod numa;
 pub mod pod;
 pub mod requests;
 pub mod resources;
@@ -22,6 +23,7 @@ pub use claim::{Allocation, ClaimKey, ClaimRef, DeviceId, ResourceClaim};
 pub use device::{Device, DeviceClass, DeviceTaintRule, ResourceSlice};
 pub use group::{GroupHint, GroupKey, PlanNote, PodGroup};
 pub use node::{ImageId, Node, Taint, TaintEffect};
+pub use numa::{Alignment, NumaReport};
 pub use pod::{
     Condition, ContainerExtended, ExtendedAmount, GangFacts, HostPort, NodeAffinity, Owner, Phase,
     Pod, PodAffinityTerm, PodClaim, PodRef, PodSpec, PodUid, PreemptionPolicy, PreferredTerm,

@@ -26,6 +26,7 @@ use tracing::{info, warn};
 use super::client::Api;
 use super::dialects::Dialects;
 use super::kinds::{self, Key};
+use super::optional::Optional;
 use super::rate::TokenBucket;
 use crate::wire::{Kind, Tables};
 
@@ -52,6 +53,8 @@ pub struct Comparison {
     pub kinds: Vec<Kind>,
     /// Their kinds come and go.
     pub dialects: Dialects,
+    /// And so do these.
+    pub optional: Optional,
     /// The gate TaintTolerationComparisonOperators: it changes what is read of a pod.
     pub comparison_tolerations: bool,
 }
@@ -89,7 +92,7 @@ impl Comparison {
     /// # Errors
     /// Why it can't be told.
     async fn compare(&self) -> Result<Report, String> {
-        let kinds = [self.kinds.clone(), self.dialects.watched()].concat();
+        let kinds = [self.kinds.clone(), self.dialects.watched(), self.optional.watched()].concat();
         self.all_synced(&kinds)?;
         let tables = Mutex::new(Tables::new(self.comparison_tolerations));
         let server = Server { api: &self.api, rate: &self.rate, tables };

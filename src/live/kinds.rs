@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 
 use crate::wire::dialect::object::GroupObject;
 use crate::wire::meta::Meta;
-use crate::wire::{Kind, Problem, Tables, claim, device, k8s, node, pod, volume, workload};
+use crate::wire::{Kind, Problem, Tables, claim, device, k8s, node, numa, pod, volume, workload};
 
 /// Pods that have ended hold nothing. Source: kube-scheduler's pod informer.
 const POD_SELECTOR: &str = "fieldSelector=status.phase%21%3DSucceeded%2Cstatus.phase%21%3DFailed";
@@ -65,7 +65,7 @@ pub enum Unreadable {
 pub const DEVICES: &str = "resource.k8s.io/v1";
 
 /// Returns the kinds that something in the profiles reads, where the server has all of them, but for
-/// those of groups ([`super::dialects`]). Pods that wait for what isn't built yet need namespaces
+/// those of groups ([`super::dialects`]) and others that come and go ([`super::optional`]). Pods that wait for what isn't built yet need namespaces
 /// and claims, whatever the profile.
 pub fn needed(profiles: &[Profile]) -> Vec<Kind> {
     let runs = |names: &[&str]| profiles.iter().any(|p| names.iter().any(|name| p.runs(name)));
@@ -85,7 +85,7 @@ pub fn needed(profiles: &[Profile]) -> Vec<Kind> {
         }
         // The newest one unless the server doesn't have it.
         Kind::DeviceTaintRuleV1beta2 | Kind::DeviceTaintRuleV1alpha3 => false,
-        Kind::Group(_) => false,
+        Kind::NodeResourceTopology | Kind::Group(_) => false,
     };
     Kind::all().filter(needed).collect()
 }
@@ -111,6 +111,7 @@ pub fn list_path(kind: Kind) -> String {
         Kind::DeviceTaintRule | Kind::DeviceTaintRuleV1beta2 | Kind::DeviceTaintRuleV1alpha3 => {
             format!("/apis/{}/devicetaintrules", kind.names().0)
         }
+        Kind::NodeResourceTopology => format!("/apis/{}/noderesourcetopologies", kind.names().0),
         Kind::Group(object) => format!("/apis/{}/{}", object.api_version(), object.resource()),
     }
 }
@@ -177,6 +178,7 @@ impl Dependence for ByKind {
             Kind::Service | Kind::ReplicationController | Kind::ReplicaSet | Kind::StatefulSet => {
                 Some(pod.spec.spread.is_empty())
             }
+            Kind::NodeResourceTopology => Some(pod.spec.alignment.is_some()),
             Kind::Group(object) => {
                 Some(pod.group_hints().iter().any(|hint| hint.dialect == object.dialect()))
             }
@@ -223,6 +225,9 @@ pub fn read(kind: Kind, json: &str, tables: &Mutex<Tables>) -> Result<Seen, Unre
             .read(device::taint_rule, |rule| {
                 Event::Devices(DeviceEvent::TaintRuleApplied(Box::new(rule)))
             }),
+        Kind::NodeResourceTopology => {
+            raw.read(numa::report, |report| Event::NumaReported(Box::new(report)))
+        }
         Kind::Group(object) => raw.group(object),
     }
 }
@@ -329,6 +334,9 @@ pub fn deleted(kind: Kind, key: &Key, uid: &Text) -> ClusterEvent {
         }
         Kind::DeviceTaintRule | Kind::DeviceTaintRuleV1beta2 | Kind::DeviceTaintRuleV1alpha3 => {
             ClusterEvent::Devices(DeviceEvent::TaintRuleDeleted { name })
+        }
+        Kind::NodeResourceTopology => {
+            ClusterEvent::NumaReportDeleted { node: name, uid: uid.clone() }
         }
         Kind::Group(object) => {
             let key = GroupKey { dialect: object.dialect(), kind: object.makes(), namespace, name };

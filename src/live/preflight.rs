@@ -16,6 +16,7 @@ use super::Run;
 use super::client::{Api, Target};
 use super::dialects::Dialects;
 use super::kinds;
+use super::optional::Optional;
 use crate::wire::Kind;
 use needs::{Features, Need};
 use reviews::Rules;
@@ -31,11 +32,11 @@ pub struct Preflight {
 }
 
 impl Preflight {
-    pub fn of(run: &Run, dialects: &Dialects) -> Preflight {
+    pub fn of(run: &Run, dialects: &Dialects, optional: &Optional) -> Preflight {
         let rules = || run.profiles.iter().filter_map(|profile| profile.groups.as_ref());
         let runs = |name: &str| run.profiles.iter().any(|profile| profile.runs(name));
         let mut scheduler = needs::of_scheduler(&Features {
-            kinds: kinds::needed(&run.profiles),
+            kinds: [&kinds::needed(&run.profiles), optional.kinds()].concat(),
             dialects: dialects.honoured().to_vec(),
             preemption: runs("DefaultPreemption"),
             taking_back: rules().any(|rules| rules.take_back_after.is_some()),
@@ -62,9 +63,16 @@ impl Preflight {
     }
 
     /// Asks, and logs what is missing; of kinds that the server doesn't have nothing is needed.
-    pub async fn run(mut self, api: Api, mut served: Vec<Kind>, dialects: Dialects) {
+    pub async fn run(
+        mut self,
+        api: Api,
+        mut served: Vec<Kind>,
+        (dialects, optional): (Dialects, Optional),
+    ) {
         dialects.looked().await;
+        optional.looked().await;
         served.extend(dialects.watched());
+        served.extend(optional.watched());
         let has = |kind: Kind| served.iter().any(|served| served.family() == kind.family());
         self.scheduler.retain(|need| need.of_kind.is_none_or(has));
         report(check(&api, self.scheduler).await);

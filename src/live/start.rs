@@ -21,6 +21,7 @@ use super::kinds;
 use super::lease::Election;
 use super::lease::candidate::Candidate;
 use super::lease::run::{Campaign, KIND};
+use super::optional::Optional;
 use super::planted::{self, Bug};
 use super::rate::TokenBucket;
 use super::reach::Clients;
@@ -45,12 +46,13 @@ pub(super) struct Parts {
     pub(super) comparison: Comparison,
 }
 
-/// Starts the engine's thread and all tasks, the watches of `kinds` and `dialects` among them.
+/// Starts the engine's thread and all tasks, the watches of `kinds` and of those that come and go among
+/// them.
 pub(super) fn start(
     mut run: Run,
     clients: Clients,
     kinds: Vec<Kind>,
-    dialects: Dialects,
+    come_and_go: (Dialects, Optional),
 ) -> Result<Parts, std::io::Error> {
     let timeout = write_timeout(run.setup.limits.write_timeout, &run.election);
     run.setup.limits.write_timeout = timeout;
@@ -61,12 +63,14 @@ pub(super) fn start(
     let events = Arc::new(EventQueue::default());
     sample_queues(&run.metrics, &outbox, &events);
     let (camera, asked) = Camera::new(sink.clone());
-    dialects.announce(&sink);
-    let comparison = comparison(&run, &clients, (&kinds, &dialects), camera);
+    come_and_go.0.announce(&sink);
+    come_and_go.1.announce(&sink);
+    let comparison = comparison(&run, &clients, (&kinds, &come_and_go), camera);
     let queues = (Arc::clone(&outbox), Arc::clone(&events));
     let tables = Arc::new(Mutex::new(Tables::new(run.comparison_tolerations)));
     let writer = (sink.clone(), Arc::clone(&tables));
-    let rate = start_senders(&run, &clients, queues, writer, (hears_led.clone(), &dialects));
+    let hears = (hears_led.clone(), &come_and_go.0);
+    let rate = start_senders(&run, &clients, queues, writer, hears);
     let first = run.profiles.first();
     let scheduler_name = first.map_or(Text::default(), |profile| profile.scheduler_name.clone());
     let source = Source {
@@ -79,7 +83,7 @@ pub(super) fn start(
         reporter: Reporter { events: Arc::clone(&events), scheduler_name },
     };
     let delayed = run.election.as_ref().is_some_and(|election| election.delay_cache);
-    tokio::spawn(start_watches(source, kinds.clone(), dialects, delayed));
+    tokio::spawn(start_watches(source, kinds.clone(), come_and_go, delayed));
     let candidate = match &run.election {
         Some(election) => {
             let component = run.profiles.first().map(|profile| profile.scheduler_name.to_string());
@@ -163,7 +167,12 @@ fn write_timeout(timeout: Span, election: &Option<Election>) -> Span {
 }
 
 /// Starts the watches: at once, or once we lead.
-async fn start_watches(source: Source, kinds: Vec<Kind>, dialects: Dialects, delayed: bool) {
+async fn start_watches(
+    source: Source,
+    kinds: Vec<Kind>,
+    (dialects, optional): (Dialects, Optional),
+    delayed: bool,
+) {
     if delayed {
         once_led(source.led.clone(), std::future::ready(())).await;
     }
@@ -171,6 +180,7 @@ async fn start_watches(source: Source, kinds: Vec<Kind>, dialects: Dialects, del
         tokio::spawn(Watch::new(source.clone(), kind).run());
     }
     tokio::spawn(dialects.run(source.clone()));
+    tokio::spawn(optional.run(source.clone()));
     loop {
         tokio::time::sleep(PURGE).await;
         source.tables.lock().unwrap_or_else(PoisonError::into_inner).purge();
@@ -217,7 +227,7 @@ fn start_engine(
 fn comparison(
     run: &Run,
     clients: &Clients,
-    (kinds, dialects): (&[Kind], &Dialects),
+    (kinds, (dialects, optional)): (&[Kind], &(Dialects, Optional)),
     camera: Camera,
 ) -> Comparison {
     Comparison {
@@ -226,6 +236,7 @@ fn comparison(
         camera,
         kinds: kinds.to_vec(),
         dialects: dialects.clone(),
+        optional: optional.clone(),
         comparison_tolerations: run.comparison_tolerations,
     }
 }

@@ -295,6 +295,7 @@ impl Watch {
             let waiting = match self.kind {
                 _ if self.synced => "",
                 Kind::Group(_) => "; its groups wait meanwhile",
+                Kind::NodeResourceTopology => "; nothing is known of NUMA cells meanwhile",
                 _ => "; nothing is scheduled meanwhile",
             };
             warn!(resource = %self.resource, "can't {verb}, trying on{waiting}: {problem}");

@@ -201,6 +201,9 @@ proptest! {
         json["spec"]["drivers"] = json!([{"name": "d", "allocatable": {"count": 3}}]);
         json["spec"]["csi"] = json!({"driver": "d", "volumeHandle": "h"});
         json["spec"]["nodeAffinity"] = json!({"required": {"nodeSelectorTerms": [{}]}});
+        json["attributes"] = json!([{"name": "topologyManagerPolicy", "value": "restricted"}]);
+        let amounts = json!({"name": "cpu", "allocatable": "8", "available": "4"});
+        json["zones"] = json!([{"name": "node-0", "type": "Node", "resources": [amounts]}]);
         let _ = decode(kind, mutated(json, &changes, "\0"), &mut Tables::default());
     }
 

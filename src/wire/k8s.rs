@@ -7,6 +7,7 @@
 pub mod claim;
 pub mod device;
 pub mod node;
+pub mod numa;
 pub mod pod;
 pub mod selector;
 pub mod volume;

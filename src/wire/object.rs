@@ -5,7 +5,7 @@ use berth_core::types::volume::{
 };
 use berth_core::types::workload::{Namespace, PodSelectorOwner};
 use berth_core::types::{
-    DeviceClass, DeviceTaintRule, Node, Pod, PodGroup, ResourceClaim, ResourceSlice,
+    DeviceClass, DeviceTaintRule, Node, NumaReport, Pod, PodGroup, ResourceClaim, ResourceSlice,
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -14,7 +14,7 @@ use super::dialect;
 use super::dialect::object::GroupObject;
 use super::problem::Problem;
 use super::tables::Tables;
-use super::{claim, device, node, pod, volume, workload};
+use super::{claim, device, node, numa, pod, volume, workload};
 
 /// Every kind that is watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -39,6 +39,8 @@ pub enum Kind {
     DeviceTaintRuleV1beta2,
     /// Of a server that knows neither.
     DeviceTaintRuleV1alpha3,
+    /// What nodes tell of their NUMA cells, where that is installed.
+    NodeResourceTopology,
     /// Objects that make groups of pods.
     Group(GroupObject),
 }
@@ -68,7 +70,8 @@ impl Kind {
 
     /// Returns every kind, in every version.
     pub fn all() -> impl Iterator<Item = Kind> {
-        Kind::OF_KUBERNETES.into_iter().chain(dialect::objects().map(Kind::Group))
+        let custom = [Kind::NodeResourceTopology];
+        Kind::OF_KUBERNETES.into_iter().chain(custom).chain(dialect::objects().map(Kind::Group))
     }
 
     /// Returns `apiVersion` and `kind` as they stand in an object.
@@ -92,6 +95,7 @@ impl Kind {
             Kind::DeviceTaintRule => ("resource.k8s.io/v1", "DeviceTaintRule"),
             Kind::DeviceTaintRuleV1beta2 => ("resource.k8s.io/v1beta2", "DeviceTaintRule"),
             Kind::DeviceTaintRuleV1alpha3 => ("resource.k8s.io/v1alpha3", "DeviceTaintRule"),
+            Kind::NodeResourceTopology => ("topology.node.k8s.io/v1alpha2", "NodeResourceTopology"),
             Kind::Group(object) => (object.api_version(), object.kind()),
         }
     }
@@ -134,6 +138,7 @@ pub enum Object {
     DeviceClass(Box<DeviceClass>),
     ResourceClaim(Box<ResourceClaim>),
     DeviceTaintRule(Box<DeviceTaintRule>),
+    NumaReport(Box<NumaReport>),
     PodGroup(Box<PodGroup>),
 }
 
@@ -188,6 +193,9 @@ pub fn decode(kind: Kind, json: Value, tables: &mut Tables) -> Result<Decoded, W
         Kind::ResourceClaim => from.read(claim::claim, |c| Object::ResourceClaim(Box::new(c))),
         Kind::DeviceTaintRule | Kind::DeviceTaintRuleV1beta2 | Kind::DeviceTaintRuleV1alpha3 => {
             from.read(device::taint_rule, |rule| Object::DeviceTaintRule(Box::new(rule)))
+        }
+        Kind::NodeResourceTopology => {
+            from.read(numa::report, |report| Object::NumaReport(Box::new(report)))
         }
         Kind::Group(object) => from.group(object),
     }

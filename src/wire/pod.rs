@@ -42,7 +42,9 @@ pub fn pod_and_problems(pod: k8s::Pod, tables: &mut Tables) -> (Pod, Vec<Problem
     let spec = reading.required(&SPEC, &pod.spec).unwrap_or(&absent_spec);
     let status = reading.opt(&status::STATUS, &pod.status).unwrap_or(&absent_status);
     let (wanted, limits) = containers::read(&mut reading, spec);
-    let pod_spec = pod_spec(&mut reading, &pod.metadata, spec, wanted.requests());
+    let pod_limits = containers::limit(&limits, &wanted.overhead);
+    let mut pod_spec = pod_spec(&mut reading, &pod.metadata, spec, wanted.requests());
+    pod_spec.alignment = containers::alignment(&wanted, &limits);
     own_fields(&mut reading, spec, &mut result);
     gang::read(&mut reading, &pod.metadata, spec, status, &mut result);
     status::read(&mut reading, status, &mut result);
@@ -52,7 +54,7 @@ pub fn pod_and_problems(pod: k8s::Pod, tables: &mut Tables) -> (Pod, Vec<Problem
         pod_spec.requests.clone()
     };
     result.usage = reading.tables.usage(usage);
-    result.limits = reading.tables.limits(limits);
+    result.limits = reading.tables.limits(pod_limits);
     result.spec = reading.tables.spec(pod_spec);
     result.problem = reading.problems.summary().map(Text::from);
     (result, reading.finish())

@@ -17,6 +17,7 @@ use super::groups::Groups;
 use super::holds::Holds;
 use super::images::Images;
 use super::nodes::{NodeIdx, Nodes};
+use super::numa::Numa;
 use super::packing::Packing;
 use super::pods::{Place, PodRecord};
 use super::refusals::Refusals;
@@ -69,6 +70,7 @@ pub struct Cluster {
     pub(super) packing: Option<Box<Packing>>,
     pub(super) fabric: Option<Box<Fabric>>,
     pub(super) refusals: Refusals,
+    pub(super) numa: Numa,
     /// Number of events folded.
     pub(super) folded: u64,
 }
@@ -97,6 +99,7 @@ impl Default for Cluster {
             packing: None,
             fabric: None,
             refusals: Refusals::default(),
+            numa: Numa::default(),
             folded: 0,
         }
     }

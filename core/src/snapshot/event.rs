@@ -8,7 +8,9 @@ use crate::types::volume::{
     CsiNode, PersistentVolume, PersistentVolumeClaim, StorageClass, VolumeAttachment,
 };
 use crate::types::workload::{Namespace, PodSelectorOwner, SelectorKind};
-use crate::types::{DeviceClass, DeviceTaintRule, Node, Pod, PodUid, ResourceSlice, Text};
+use crate::types::{
+    DeviceClass, DeviceTaintRule, Node, NumaReport, Pod, PodUid, ResourceSlice, Text,
+};
 
 use super::devices::claims::Conflict;
 use super::nodes::NodeIdx;
@@ -60,6 +62,12 @@ pub enum ClusterEvent {
     },
     Devices(DeviceEvent),
     Groups(GroupEvent),
+    /// What a node has in each NUMA cell.
+    NumaReported(Box<NumaReport>),
+    NumaReportDeleted {
+        node: Text,
+        uid: Text,
+    },
 }
 
 /// A fact about groups of pods.
@@ -114,7 +122,8 @@ pub struct NodeAspects {
     pub declared_features: bool,
     /// How its GPUs are linked.
     pub topology: bool,
-    /// What its kubelet takes, as far as it is known by what it has refused.
+    /// What its kubelet takes, as far as that is known: by what it has refused, and by what is told of
+    /// NUMA cells.
     pub admission: bool,
 }
 

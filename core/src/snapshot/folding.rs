@@ -47,6 +47,8 @@ impl Cluster {
             }
             ClusterEvent::Devices(event) => self.fold_devices(event),
             ClusterEvent::Groups(event) => self.groups.fold(event),
+            ClusterEvent::NumaReported(report) => self.apply_numa_report(*report),
+            ClusterEvent::NumaReportDeleted { node, uid } => self.delete_numa_report(&node, &uid),
             storage => self.fold_storage(storage),
         }
     }
@@ -109,7 +111,9 @@ impl Cluster {
             | ClusterEvent::SelectorOwnerApplied(_)
             | ClusterEvent::SelectorOwnerDeleted { .. }
             | ClusterEvent::Devices(_)
-            | ClusterEvent::Groups(_) => return Vec::new(),
+            | ClusterEvent::Groups(_)
+            | ClusterEvent::NumaReported(_)
+            | ClusterEvent::NumaReportDeleted { .. } => return Vec::new(),
         };
         let change = match change {
             Stored::Same => return Vec::new(),
@@ -209,6 +213,7 @@ impl Cluster {
             self.occupy(&pod, node);
         }
         self.groups.join(&pod);
+        self.note_in_numa_report(&pod, place);
         self.pods.insert(uid.clone(), PodRecord { pod, place });
         self.follow_nomination(&uid);
         match place {

@@ -40,6 +40,14 @@ impl ClusterEvent {
             ClusterEvent::SelectorOwnerDeleted { kind, .. } => owner_label(*kind).1,
             ClusterEvent::Devices(event) => device_event(event, cluster),
             ClusterEvent::Groups(event) => group_event(event, cluster),
+            ClusterEvent::NumaReported(report) => put(
+                cluster.numa_report(&report.node).is_some(),
+                "topology.node.k8s.io/NodeResourceTopologyAdd",
+                "topology.node.k8s.io/NodeResourceTopologyUpdate",
+            ),
+            ClusterEvent::NumaReportDeleted { .. } => {
+                "topology.node.k8s.io/NodeResourceTopologyDelete"
+            }
             storage => storage.storage_label(cluster),
         }
     }

@@ -9,7 +9,7 @@ use crate::types::workload::{Namespace, PodSelectorOwner, SelectorKind};
 use crate::types::{Labels, Text};
 
 use super::words::{self, Key, Line};
-use super::{claims, devices, groups, selectors};
+use super::{claims, devices, groups, numa, selectors};
 
 /// Reads a statement about anything but nodes and pods.
 pub fn read(line: &Line) -> Result<ClusterEvent, String> {
@@ -31,6 +31,7 @@ pub fn read(line: &Line) -> Result<ClusterEvent, String> {
         "slice" | "-slice" | "deviceclass" | "-deviceclass" | "taintrule" | "-taintrule"
         | "claim" | "-claim" => ClusterEvent::Devices(of_devices(line)?),
         "group" | "-group" => ClusterEvent::Groups(groups::read(line)?),
+        "numa" | "-numa" => numa::read(line)?,
         kind => match (kind.strip_prefix('-'), owner_kind(kind.trim_start_matches('-'))) {
             (None, Some(kind)) => ClusterEvent::SelectorOwnerApplied(owner(line, kind, namespace)?),
             (Some(_), Some(kind)) => ClusterEvent::SelectorOwnerDeleted { kind, namespace, name },

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use crate::types::group::{GroupHint, NATIVE};
+use crate::types::numa::{AlignedContainer, Alignment, Stage, aligned_amounts};
 use crate::types::pod::PodSpec;
 use crate::types::requests::PodContainers;
 use crate::types::resources::may_be_devices;
@@ -25,6 +26,7 @@ pub struct Draft {
     pub containers: PodContainers,
     /// The first container: `cpu=1 mem=1Gi` of the line itself.
     pub first: ContainerRequests,
+    pub guaranteed: bool,
 }
 
 type Done = Result<(), String>;
@@ -60,6 +62,9 @@ const KEYS: &[Key<Draft>] = &[
         Ok(())
     }),
     ("problem", "why it can't be understood", |d, v| set(&mut d.pod.problem, Some(v.into()))),
+    ("guaranteed", "its class is Guaranteed: CPUs and memory are aligned too", |d, _| {
+        set(&mut d.guaranteed, true)
+    }),
     ("scheduler", "spec.schedulerName", |d, v| set(&mut d.spec.scheduler_name, v.into())),
     ("container", "one more container: \"cpu=1 mem=1Gi\"", |d, v| {
         d.containers.main.push(words::container(v)?);
@@ -171,13 +176,27 @@ pub fn read(line: &Line, created: Timestamp) -> Result<Pod, String> {
     words::apply(line, KEYS, &mut draft, |d, key, value| {
         words::set_request(&mut d.first, key, value)
     })?;
-    let Draft { mut pod, mut spec, mut containers, first } = draft;
+    let Draft { mut pod, mut spec, mut containers, first, guaranteed } = draft;
     containers.main.insert(0, first);
     spec.requests = containers.requests();
     spec.extended = extended(&containers);
+    spec.alignment = alignment(&containers, guaranteed);
     pod.usage = Arc::new(spec.requests.clone());
     pod.spec = Arc::new(spec);
     Ok(pod)
+}
+
+fn alignment(containers: &PodContainers, guaranteed: bool) -> Option<Box<Alignment>> {
+    let init = containers.init.iter().map(|own| match own.sidecar {
+        true => (own, Stage::Sidecar),
+        false => (own, Stage::Init),
+    });
+    let all = init.chain(containers.main.iter().map(|own| (own, Stage::Main)));
+    let aligned = all.map(|(own, stage)| AlignedContainer {
+        amounts: aligned_amounts(&own.requests, guaranteed),
+        stage,
+    });
+    Alignment::of(aligned.filter(|own| !own.amounts.is_zero()).collect())
 }
 
 /// Returns the containers that ask for resources which a device class may back.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::group::{GroupHint, PlanNote};
 use super::node::{Taint, TaintEffect};
+use super::numa::Alignment;
 use super::{
     ImageId, LabelSelector, Labels, NodeSelector, NodeTerm, PodRequests, Resources, Text, Timestamp,
 };
@@ -164,6 +165,8 @@ pub struct PodSpec {
     pub claims: Vec<PodClaim>,
     /// Containers that ask for resources which a device class may back.
     pub extended: Vec<ContainerExtended>,
+    /// What its kubelet may have to align to NUMA cells; `None`: nothing.
+    pub alignment: Option<Box<Alignment>>,
     /// Node features that the spec needs (KEP-5328), sorted.
     pub required_features: Vec<Text>,
 }

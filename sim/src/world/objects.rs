@@ -20,10 +20,11 @@ pub enum Kind {
     DeviceTaintRules,
     ResourceClaims,
     PodGroups,
+    NumaReports,
 }
 
 impl Kind {
-    pub const ALL: [Kind; 14] = [
+    pub const ALL: [Kind; 15] = [
         Kind::Pods,
         Kind::Nodes,
         Kind::Namespaces,
@@ -38,6 +39,7 @@ impl Kind {
         Kind::DeviceTaintRules,
         Kind::ResourceClaims,
         Kind::PodGroups,
+        Kind::NumaReports,
     ];
 
     /// Returns the name under which the engine knows the watch.
@@ -57,6 +59,7 @@ impl Kind {
             Kind::DeviceTaintRules => "devicetaintrules",
             Kind::ResourceClaims => "resourceclaims",
             Kind::PodGroups => "podgroups",
+            Kind::NumaReports => "noderesourcetopologies",
         }
     }
 }
@@ -107,6 +110,8 @@ impl Key {
             ClusterEvent::AttachmentDeleted { name } => global(Kind::Attachments, name),
             ClusterEvent::Devices(event) => Key::of_devices(event),
             ClusterEvent::Groups(event) => Key::of_groups(event),
+            ClusterEvent::NumaReported(report) => global(Kind::NumaReports, &report.node),
+            ClusterEvent::NumaReportDeleted { node, .. } => global(Kind::NumaReports, node),
         }
     }
 }
@@ -172,7 +177,8 @@ pub(crate) fn deletes(event: &ClusterEvent) -> bool {
             | DeviceEvent::TaintRuleDeleted { .. }
             | DeviceEvent::ClaimDeleted { .. },
         )
-        | ClusterEvent::Groups(GroupEvent::Deleted { .. }) => true,
+        | ClusterEvent::Groups(GroupEvent::Deleted { .. })
+        | ClusterEvent::NumaReportDeleted { .. } => true,
         ClusterEvent::PodApplied(_)
         | ClusterEvent::NodeApplied(_)
         | ClusterEvent::NamespaceApplied(_)
@@ -188,7 +194,8 @@ pub(crate) fn deletes(event: &ClusterEvent) -> bool {
             | DeviceEvent::TaintRuleApplied(_)
             | DeviceEvent::ClaimApplied(_),
         )
-        | ClusterEvent::Groups(GroupEvent::Applied(_) | GroupEvent::Served { .. }) => false,
+        | ClusterEvent::Groups(GroupEvent::Applied(_) | GroupEvent::Served { .. })
+        | ClusterEvent::NumaReported(_) => false,
     }
 }
 
@@ -222,6 +229,10 @@ pub(super) fn with_version(event: ClusterEvent, version: u64) -> ClusterEvent {
         ClusterEvent::Groups(GroupEvent::Applied(mut group)) => {
             group.resource_version = version;
             ClusterEvent::Groups(GroupEvent::Applied(group))
+        }
+        ClusterEvent::NumaReported(mut report) => {
+            report.resource_version = version;
+            ClusterEvent::NumaReported(report)
         }
         event => event,
     }
@@ -262,6 +273,9 @@ pub(crate) fn deletion_of(event: &ClusterEvent) -> ClusterEvent {
         ClusterEvent::Groups(GroupEvent::Applied(group)) => {
             let (key, uid) = (group.key.clone(), group.uid.clone());
             ClusterEvent::Groups(GroupEvent::Deleted { key, uid })
+        }
+        ClusterEvent::NumaReported(report) => {
+            ClusterEvent::NumaReportDeleted { node: report.node.clone(), uid: report.uid.clone() }
         }
         deletion => deletion.clone(),
     }

@@ -13,8 +13,8 @@ use berth_core::types::volume::{
 };
 use berth_core::types::workload::{Namespace, PodSelectorOwner, SelectorKind};
 use berth_core::types::{
-    DeviceClass, DeviceTaintRule, GroupKey, Node, Pod, PodGroup, PodRequests, ResourceClaim,
-    ResourceSlice, Text,
+    DeviceClass, DeviceTaintRule, GroupKey, Node, NumaReport, Pod, PodGroup, PodRequests,
+    ResourceClaim, ResourceSlice, Text,
 };
 
 use crate::live::kinds::Key;
@@ -46,6 +46,7 @@ pub enum Content {
     TaintRule(Box<DeviceTaintRule>),
     DeviceClaim(Box<ResourceClaim>),
     Group(Box<PodGroup>),
+    NumaReport(Box<NumaReport>),
 }
 
 impl Content {
@@ -63,6 +64,7 @@ impl Content {
             ClusterEvent::AttachmentApplied(attachment) => Some(Content::Attachment(attachment)),
             ClusterEvent::Devices(event) => Content::of_devices(event),
             ClusterEvent::Groups(GroupEvent::Applied(group)) => Some(Content::Group(group)),
+            ClusterEvent::NumaReported(report) => Some(Content::NumaReport(report)),
             ClusterEvent::Groups(GroupEvent::Deleted { .. } | GroupEvent::Served { .. })
             | ClusterEvent::NodeDeleted { .. }
             | ClusterEvent::PodDeleted { .. }
@@ -72,7 +74,8 @@ impl Content {
             | ClusterEvent::VolumeDeleted { .. }
             | ClusterEvent::StorageClassDeleted { .. }
             | ClusterEvent::CsiNodeDeleted { .. }
-            | ClusterEvent::AttachmentDeleted { .. } => None,
+            | ClusterEvent::AttachmentDeleted { .. }
+            | ClusterEvent::NumaReportDeleted { .. } => None,
         }
     }
 
@@ -101,6 +104,7 @@ impl Content {
             Content::TaintRule(rule) => rule.resource_version,
             Content::DeviceClaim(claim) => claim.resource_version,
             Content::Group(group) => group.resource_version,
+            Content::NumaReport(report) => report.resource_version,
             Content::Namespace(_)
             | Content::Owner(_)
             | Content::Class(_)
@@ -135,6 +139,9 @@ impl Content {
             Content::TaintRule(rule) => id(Kind::DeviceTaintRule, &none, &rule.name, &none),
             Content::DeviceClaim(claim) => {
                 id(Kind::ResourceClaim, &claim.key.namespace, &claim.key.name, &none)
+            }
+            Content::NumaReport(report) => {
+                id(Kind::NodeResourceTopology, &none, &report.node, &none)
             }
             Content::Group(group) => {
                 id(group_kind(&group.key), &group.key.namespace, &group.key.name, &none)

@@ -1,5 +1,6 @@
 //! What a pod's containers ask for.
 
+use berth_core::types::numa::{AlignedContainer, Alignment, Stage, aligned_amounts};
 use berth_core::types::requests::PodContainers;
 use berth_core::types::resources::{CPU, MEMORY, PODS, may_be_devices};
 use berth_core::types::{ContainerExtended, ContainerRequests, ExtendedAmount, Resources, Text};
@@ -12,8 +13,11 @@ use crate::wire::reading::Reading;
 /// Amounts by resource; milli-CPU for cpu, else whole units.
 pub(super) type Amounts = Vec<(Text, i64)>;
 
-/// Returns the amounts that the spec asks for, and the limits of the whole pod.
-pub(super) fn read(reading: &mut Reading<'_>, spec: &k8s::PodSpec) -> (PodContainers, Resources) {
+/// Returns the amounts that the spec asks for, and the limits.
+pub(super) fn read(
+    reading: &mut Reading<'_>,
+    spec: &k8s::PodSpec,
+) -> (PodContainers, PodContainers) {
     let (mut wanted, mut limits) = (PodContainers::default(), PodContainers::default());
     let at = SPEC.field("containers");
     reading.each(&at, &spec.containers, |reading, at, container| {
@@ -30,8 +34,37 @@ pub(super) fn read(reading: &mut Reading<'_>, spec: &k8s::PodSpec) -> (PodContai
     });
     wanted.overhead = resources(&reading.amounts(&SPEC.field("overhead"), &spec.overhead));
     (wanted.pod_level, limits.pod_level) = pod_level(reading, spec, &wanted);
-    let limits = limit(&limits, &wanted.overhead);
     (wanted, limits)
+}
+
+/// Returns what a kubelet may have to align to NUMA cells.
+///
+/// Where the pod as a whole has requests or limits its containers' CPUs and memory aren't aligned,
+/// unless the gate PodLevelResourceManagers is on there.
+pub(super) fn alignment(wanted: &PodContainers, limits: &PodContainers) -> Option<Box<Alignment>> {
+    let as_a_whole = !wanted.pod_level.is_empty() || !limits.pod_level.is_empty();
+    let guaranteed = !as_a_whole && is_guaranteed(wanted, limits);
+    let init = wanted.init.iter().map(|own| match own.sidecar {
+        true => (own, Stage::Sidecar),
+        false => (own, Stage::Init),
+    });
+    let all = init.chain(wanted.main.iter().map(|own| (own, Stage::Main)));
+    let aligned = all.map(|(own, stage)| AlignedContainer {
+        amounts: aligned_amounts(&own.requests, guaranteed),
+        stage,
+    });
+    Alignment::of(aligned.filter(|own| !own.amounts.is_zero()).collect())
+}
+
+/// Source: `ComputePodQOS` of k8s.io/kubernetes: each container has limits of CPU and memory, and
+/// requests as much.
+fn is_guaranteed(wanted: &PodContainers, limits: &PodContainers) -> bool {
+    let containers = |of: &PodContainers| -> Vec<(i64, i64)> {
+        let all = of.init.iter().chain(&of.main);
+        all.map(|own| (own.requests.cpu_milli, own.requests.memory_bytes)).collect()
+    };
+    let limits = containers(limits);
+    limits.iter().all(|(cpu, memory)| *cpu > 0 && *memory > 0) && containers(wanted) == limits
 }
 
 /// Returns the containers that ask for resources which a device class may back.
@@ -76,7 +109,7 @@ fn extended_amounts(
 /// Returns the limits of a whole pod: overhead comes on top of what is limited at all.
 ///
 /// Source: component-helpers v0.37.2 `resource.PodLimits`.
-fn limit(limits: &PodContainers, overhead: &Resources) -> Resources {
+pub(super) fn limit(limits: &PodContainers, overhead: &Resources) -> Resources {
     let mut sum = limits.requests().real;
     for (name, amount) in overhead.iter() {
         let limit = sum.amount(name);

@@ -507,3 +507,49 @@ fn pods_of_one_job_share_their_spec_and_stay_below_two_kilobytes() {
     tables.purge();
     assert_eq!(tables.sizes(), (0, 0, 0));
 }
+
+/// What its kubelet has to align, the whole pod's last.
+fn aligned(mut spec: Value) -> Vec<(i64, i64, i64)> {
+    for (field, name) in [("containers", "c"), ("initContainers", "i")] {
+        for (at, container) in spec[field].as_array_mut().into_iter().flatten().enumerate() {
+            container["name"] = json!(format!("{name}{at}"));
+        }
+    }
+    let json = json!({"metadata": {"name": "p"}, "spec": spec});
+    let pod = super::pod(serde_json::from_value(json).unwrap(), &mut Tables::default());
+    assert_eq!(pod.problem, None);
+    let Some(alignment) = &pod.spec.alignment else { return Vec::new() };
+    let all = alignment.containers.iter().map(|container| &container.amounts);
+    let amounts = |of: &Resources| (of.cpu_milli, of.memory_bytes, of.amount("nvidia.com/gpu"));
+    all.chain([&alignment.pod]).map(amounts).collect()
+}
+
+#[test]
+fn cpus_and_memory_are_aligned_only_of_guaranteed_pods_and_devices_always() {
+    let limits = |cpu: &str| json!({"limits": {"cpu": cpu, "memory": "8", "nvidia.com/gpu": "2"}});
+    let of = |containers: Value| aligned(json!({"containers": containers}));
+    let main = |resources: Value| of(json!([{"resources": resources}]));
+    assert_eq!(main(limits("4")), [(4000, 8, 2); 2]);
+    // Fractions of a CPU are of the pool that all share.
+    assert_eq!(main(limits("4500m")), [(0, 8, 2); 2]);
+    assert_eq!(of(json!([{"resources": limits("4")}, {}])), [(0, 0, 2); 2]);
+    let mut less = limits("4");
+    less["requests"] = json!({"memory": "7"});
+    assert_eq!(main(less), [(0, 0, 2); 2]);
+    assert_eq!(main(json!({"requests": {"cpu": "4"}})), []);
+    let pod_level = json!({"limits": {"cpu": "4", "memory": "8"}});
+    let spec = json!({"resources": pod_level, "containers": [{"resources": limits("4")}]});
+    assert_eq!(aligned(spec), [(0, 0, 2); 2]);
+}
+
+#[test]
+fn init_containers_leave_what_they_had_to_those_that_follow() {
+    let gpus = |n: u32| json!({"limits": {"nvidia.com/gpu": n}});
+    let spec = json!({
+        "initContainers": [
+            {"resources": gpus(3)}, {"resources": gpus(1), "restartPolicy": "Always"},
+        ],
+        "containers": [{"resources": gpus(1)}, {}],
+    });
+    assert_eq!(aligned(spec), [(0, 0, 3), (0, 0, 1), (0, 0, 1), (0, 0, 3)]);
+}

@@ -150,7 +150,8 @@ fn every_rule_says_why() {
     let (mut n_rules, mut silent) = (0, Vec::new());
     let second = ["rbac", "groups-native", "groups-take-back"].map(|it| format!("second/{it}"));
     let groups = ["coscheduling", "volcano"].map(|it| format!("groups/{it}"));
-    for file in second.iter().chain(&groups) {
+    let topology = ["topology/node-resource-topology".to_owned()];
+    for file in second.iter().chain(&groups).chain(&topology) {
         let text = read(&root().join(format!("manifests/{file}.yaml")));
         let lines: Vec<&str> = text.lines().map(str::trim).collect();
         for at in (1..lines.len()).filter(|at| lines[*at].starts_with("- apiGroups:")) {
@@ -162,6 +163,16 @@ fn every_rule_says_why() {
     }
     assert!(n_rules > 15, "rules are found: {n_rules}");
     assert!(silent.is_empty(), "no comment above the rule: {silent:?}");
+}
+
+/// What NUMA cells need is in a role of its own, and that has nothing else.
+#[test]
+fn the_role_for_numa_cells_is_to_read_them() {
+    let all = objects(&root().join("manifests/topology"));
+    let read = ["get", "list", "watch"];
+    let needs = read.map(|verb| right("topology.node.k8s.io", "noderesourcetopologies", "", verb));
+    assert_eq!(granted_by(&all), BTreeSet::from(needs));
+    assert_eq!(of_kind(&all, "ClusterRoleBinding").len(), 1);
 }
 
 /// What a dialect needs is in its own role, and that role has nothing else.

@@ -1,7 +1,8 @@
 //! The GPUs of a node, which of them are free, and how they are linked, read from the ledger.
 //!
 //! What devices say of themselves counts first; what they leave open is the node object's to say, if
-//! that speaks of as many GPUs.
+//! that speaks of as many GPUs. Where neither says anything, GPUs that a device plugin counts are in the
+//! NUMA cells that the node tells of ([`numa`](super::super::numa)).
 
 use std::sync::Arc;
 
@@ -90,11 +91,49 @@ fn counted(cluster: &Cluster, rules: &FabricRules, at: NodeIdx, node: &Node) -> 
     if all == 0 {
         return None;
     }
+    if node.topology.is_none()
+        && let Some((topology, left)) = in_cells(cluster, rules, at)
+        && all <= topology.len()
+    {
+        // What it says of each cell holds only while it knows of all that is in use.
+        let left = left.filter(|left| left.len() == free).map_or(Free::Count(free), Free::Set);
+        return Some(NodeGpus { topology: Some(topology), free: left, devices: Vec::new() });
+    }
     // Fewer than it speaks of may be healthy; more are shares of GPUs.
     let topology = node.topology.clone().filter(|topology| all <= topology.len());
     let whole = topology.as_ref().is_some_and(|topology| free == topology.len());
     let free = if whole { Free::Set(GpuSet::first(free)) } else { Free::Count(free) };
     Some(NodeGpus { topology, free, devices: Vec::new() })
+}
+
+/// Returns GPUs that are in NUMA cells, as the node tells of them, and which are free: of one cell, any
+/// that many. Nothing is known of links.
+fn in_cells(
+    cluster: &Cluster,
+    rules: &FabricRules,
+    at: NodeIdx,
+) -> Option<(Arc<NodeTopology>, Option<GpuSet>)> {
+    let cells = cluster.numa_cells(at)?;
+    let way = cells.exact();
+    let (mut places, mut free) = (Vec::new(), GpuSet::default());
+    for (at, cell) in cells.report.cells.iter().enumerate() {
+        let sum = |amount: &dyn Fn(&Text) -> i64| -> usize {
+            usize::try_from(rules.resources.iter().map(amount).sum::<i64>()).unwrap_or(0)
+        };
+        let all = sum(&|name| cell.allocatable.amount(name));
+        let left = sum(&|name| way.map_or(0, |way| way.free(at, name)));
+        if places.len() + all > GPUS_MAX {
+            return None;
+        }
+        (places.len()..places.len() + left).for_each(|gpu| free.insert(gpu));
+        places.extend((0..all).map(|_| Some(cell.number)));
+    }
+    let bandwidth = |a: usize, b: usize| match places[a] == places[b] {
+        true => pcie::CELL,
+        false => pcie::SYSTEM,
+    };
+    let topology = NodeTopology::new(places.len(), bandwidth, places.clone(), Vec::new());
+    (!places.is_empty()).then(|| (Arc::new(topology), way.is_some().then_some(free)))
 }
 
 /// A GPU among the devices of a node.

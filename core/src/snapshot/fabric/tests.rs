@@ -3,8 +3,10 @@
 use super::*;
 use crate::snapshot::{ClusterEvent, Overlay};
 use crate::types::Text;
+use crate::types::numa::{AlignedContainer, Alignment, NumaCell};
+use crate::types::pod::PodSpec;
 use crate::types::topology::pcie;
-use crate::types::{Node, PodRequests, PodUid};
+use crate::types::{Node, NumaReport, PodRequests, PodUid};
 
 const GPU: &str = "nvidia.com/gpu";
 
@@ -32,6 +34,10 @@ fn pod(uid: &str, gpus: i64, on: Option<&str>) -> Pod {
     let mut pod = Pod { uid: PodUid(uid.into()), node_name: on.map(Text::from), ..Pod::default() };
     let mut usage = PodRequests::default();
     usage.real.set(&GPU.into(), gpus);
+    let amounts = usage.real.clone();
+    let container = AlignedContainer { amounts, ..AlignedContainer::default() };
+    let alignment = Alignment::of(vec![container]);
+    pod.spec = Arc::new(PodSpec { alignment, ..PodSpec::default() });
     pod.usage = Arc::new(usage);
     pod
 }
@@ -66,6 +72,41 @@ fn of_counted_gpus_the_worst_free_set_is_what_counts() {
     assert_eq!(share(&cluster, 2, "other"), Some(2));
     assert_eq!(share(&cluster, 2, "shares"), Some(100));
     assert_eq!(share(&cluster, 2, "unknown"), Some(100));
+}
+
+#[test]
+fn gpus_of_which_nothing_else_is_known_are_in_the_cells_that_are_told_of() {
+    let cell = |(number, available)| {
+        let mut cell = NumaCell { number, ..NumaCell::default() };
+        cell.allocatable.set(&GPU.into(), 4);
+        cell.available.set(&GPU.into(), available);
+        cell
+    };
+    let report = |node: &str, available: [i64; 2]| {
+        let cells = (0..).zip(available).map(cell).collect();
+        let report = NumaReport { node: node.into(), cells, ..NumaReport::default() };
+        ClusterEvent::NumaReported(Box::new(report))
+    };
+    let names = ["split", "whole", "silent", "linked"];
+    let mut cluster = cluster(names.map(|name| node(name, 8, None)).to_vec());
+    cluster.fold(ClusterEvent::NodeApplied(node("linked", 8, Some(pairs(8)))));
+    cluster.declare_gpus(4);
+    names.iter().for_each(|name| place(&mut cluster, &format!("on-{name}"), 4, name));
+    cluster.fold(report("split", [2, 2]));
+    cluster.fold(report("whole", [0, 4]));
+    cluster.fold(report("linked", [2, 2]));
+    cluster.declare_gpus(4);
+    let ranked = ["split", "whole", "silent"].map(|name| share(&cluster, 4, name));
+    assert_eq!(ranked, [Some(81), Some(100), Some(100)]);
+    cluster.declare_gpus(2);
+    let ranked = ["split", "linked"].map(|name| share(&cluster, 2, name));
+    assert_eq!(ranked, [Some(100), Some(2)], "of four of those that are linked none may be a pair");
+    // One more that isn't told of yet: it is known how many are free, but not where.
+    place(&mut cluster, "more", 1, "whole");
+    cluster.declare_gpus(2);
+    assert_eq!(share(&cluster, 2, "whole"), Some(100), "of any three two are in one cell");
+    let at = cluster.nodes().index("whole").unwrap();
+    assert_eq!(cluster.gpus_of(at).unwrap().free, Free::Count(3));
 }
 
 #[test]
