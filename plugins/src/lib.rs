@@ -19,6 +19,7 @@ mod node_resources_balanced_allocation;
 mod node_resources_fit;
 mod node_unschedulable;
 mod node_volume_limits;
+mod numa_topology;
 mod nvlink_topology;
 mod pod_group_pods_count;
 mod pod_topology_spread;
@@ -68,6 +69,7 @@ pub const ALL: &[&PluginDef] = &[
     &pod_group_pods_count::PLUGIN,
     &gpu_packing::PLUGIN,
     &nvlink_topology::PLUGIN,
+    &numa_topology::PLUGIN,
 ];
 
 /// Returns the table as the framework takes it.
