@@ -226,7 +226,7 @@ pub fn read(kind: Kind, json: &str, tables: &Mutex<Tables>) -> Result<Seen, Unre
                 Event::Devices(DeviceEvent::TaintRuleApplied(Box::new(rule)))
             }),
         Kind::NodeResourceTopology => {
-            raw.read(numa::report, |report| Event::NumaReported(Box::new(report)))
+            raw.read(numa::report, |report| Event::NumaReportApplied(Box::new(report)))
         }
         Kind::Group(object) => raw.group(object),
     }

@@ -294,7 +294,7 @@ fn event(object: Object) -> ClusterEvent {
         Object::DeviceClass(class) => ClusterEvent::Devices(DeviceEvent::ClassApplied(class)),
         Object::ResourceClaim(claim) => ClusterEvent::Devices(DeviceEvent::ClaimApplied(claim)),
         Object::DeviceTaintRule(rule) => ClusterEvent::Devices(DeviceEvent::TaintRuleApplied(rule)),
-        Object::NumaReport(report) => ClusterEvent::NumaReported(report),
+        Object::NumaReport(report) => ClusterEvent::NumaReportApplied(report),
         Object::PodGroup(group) => ClusterEvent::Groups(GroupEvent::Applied(group)),
     }
 }

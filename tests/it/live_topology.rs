@@ -167,7 +167,7 @@ fn their_definition_may_come_and_go() {
     create(&api, &cells("n", [2, 3]));
     let report = loop {
         match next() {
-            Input::Cluster(ClusterEvent::NumaReported(report)) => break report,
+            Input::Cluster(ClusterEvent::NumaReportApplied(report)) => break report,
             // An empty list, if that was quicker.
             Input::Watch { synced: true, .. } => {}
             other => panic!("{other:?}"),

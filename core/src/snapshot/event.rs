@@ -63,7 +63,7 @@ pub enum ClusterEvent {
     Devices(DeviceEvent),
     Groups(GroupEvent),
     /// What a node has in each NUMA cell.
-    NumaReported(Box<NumaReport>),
+    NumaReportApplied(Box<NumaReport>),
     NumaReportDeleted {
         node: Text,
         uid: Text,

@@ -47,7 +47,7 @@ impl Cluster {
             }
             ClusterEvent::Devices(event) => self.fold_devices(event),
             ClusterEvent::Groups(event) => self.groups.fold(event),
-            ClusterEvent::NumaReported(report) => self.apply_numa_report(*report),
+            ClusterEvent::NumaReportApplied(report) => self.apply_numa_report(*report),
             ClusterEvent::NumaReportDeleted { node, uid } => self.delete_numa_report(&node, &uid),
             storage => self.fold_storage(storage),
         }
@@ -112,7 +112,7 @@ impl Cluster {
             | ClusterEvent::SelectorOwnerDeleted { .. }
             | ClusterEvent::Devices(_)
             | ClusterEvent::Groups(_)
-            | ClusterEvent::NumaReported(_)
+            | ClusterEvent::NumaReportApplied(_)
             | ClusterEvent::NumaReportDeleted { .. } => return Vec::new(),
         };
         let change = match change {

@@ -40,7 +40,7 @@ impl ClusterEvent {
             ClusterEvent::SelectorOwnerDeleted { kind, .. } => owner_label(*kind).1,
             ClusterEvent::Devices(event) => device_event(event, cluster),
             ClusterEvent::Groups(event) => group_event(event, cluster),
-            ClusterEvent::NumaReported(report) => put(
+            ClusterEvent::NumaReportApplied(report) => put(
                 cluster.numa_report(&report.node).is_some(),
                 "topology.node.k8s.io/NodeResourceTopologyAdd",
                 "topology.node.k8s.io/NodeResourceTopologyUpdate",

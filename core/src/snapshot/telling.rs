@@ -26,7 +26,12 @@ impl Cluster {
             .chain(storage)
             .chain(self.device_facts().map(ClusterEvent::Devices))
             .chain(groups.map(ClusterEvent::Groups))
-            .chain(self.numa.reports().cloned().map(|it| ClusterEvent::NumaReported(Box::new(it))))
+            .chain(
+                self.numa
+                    .reports()
+                    .cloned()
+                    .map(|it| ClusterEvent::NumaReportApplied(Box::new(it))),
+            )
     }
 
     fn device_facts(&self) -> impl Iterator<Item = DeviceEvent> + '_ {

@@ -42,5 +42,5 @@ pub fn read(line: &Line) -> Result<ClusterEvent, String> {
     }
     let mut report = NumaReport { node, ..NumaReport::default() };
     words::apply(line, KEYS, &mut report, words::unknown)?;
-    Ok(ClusterEvent::NumaReported(Box::new(report)))
+    Ok(ClusterEvent::NumaReportApplied(Box::new(report)))
 }

@@ -110,7 +110,7 @@ impl Key {
             ClusterEvent::AttachmentDeleted { name } => global(Kind::Attachments, name),
             ClusterEvent::Devices(event) => Key::of_devices(event),
             ClusterEvent::Groups(event) => Key::of_groups(event),
-            ClusterEvent::NumaReported(report) => global(Kind::NumaReports, &report.node),
+            ClusterEvent::NumaReportApplied(report) => global(Kind::NumaReports, &report.node),
             ClusterEvent::NumaReportDeleted { node, .. } => global(Kind::NumaReports, node),
         }
     }
@@ -195,7 +195,7 @@ pub(crate) fn deletes(event: &ClusterEvent) -> bool {
             | DeviceEvent::ClaimApplied(_),
         )
         | ClusterEvent::Groups(GroupEvent::Applied(_) | GroupEvent::Served { .. })
-        | ClusterEvent::NumaReported(_) => false,
+        | ClusterEvent::NumaReportApplied(_) => false,
     }
 }
 
@@ -230,9 +230,9 @@ pub(super) fn with_version(event: ClusterEvent, version: u64) -> ClusterEvent {
             group.resource_version = version;
             ClusterEvent::Groups(GroupEvent::Applied(group))
         }
-        ClusterEvent::NumaReported(mut report) => {
+        ClusterEvent::NumaReportApplied(mut report) => {
             report.resource_version = version;
-            ClusterEvent::NumaReported(report)
+            ClusterEvent::NumaReportApplied(report)
         }
         event => event,
     }
@@ -274,7 +274,7 @@ pub(crate) fn deletion_of(event: &ClusterEvent) -> ClusterEvent {
             let (key, uid) = (group.key.clone(), group.uid.clone());
             ClusterEvent::Groups(GroupEvent::Deleted { key, uid })
         }
-        ClusterEvent::NumaReported(report) => {
+        ClusterEvent::NumaReportApplied(report) => {
             ClusterEvent::NumaReportDeleted { node: report.node.clone(), uid: report.uid.clone() }
         }
         deletion => deletion.clone(),

@@ -64,7 +64,7 @@ impl Content {
             ClusterEvent::AttachmentApplied(attachment) => Some(Content::Attachment(attachment)),
             ClusterEvent::Devices(event) => Content::of_devices(event),
             ClusterEvent::Groups(GroupEvent::Applied(group)) => Some(Content::Group(group)),
-            ClusterEvent::NumaReported(report) => Some(Content::NumaReport(report)),
+            ClusterEvent::NumaReportApplied(report) => Some(Content::NumaReport(report)),
             ClusterEvent::Groups(GroupEvent::Deleted { .. } | GroupEvent::Served { .. })
             | ClusterEvent::NodeDeleted { .. }
             | ClusterEvent::PodDeleted { .. }

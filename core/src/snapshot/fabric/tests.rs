@@ -85,7 +85,7 @@ fn gpus_of_which_nothing_else_is_known_are_in_the_cells_that_are_told_of() {
     let report = |node: &str, available: [i64; 2]| {
         let cells = (0..).zip(available).map(cell).collect();
         let report = NumaReport { node: node.into(), cells, ..NumaReport::default() };
-        ClusterEvent::NumaReported(Box::new(report))
+        ClusterEvent::NumaReportApplied(Box::new(report))
     };
     let names = ["split", "whole", "silent", "linked"];
     let mut cluster = cluster(names.map(|name| node(name, 8, None)).to_vec());

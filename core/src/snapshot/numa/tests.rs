@@ -20,7 +20,7 @@ fn gpus(n: i64) -> Resources {
 fn report(version: u64, available: [i64; 2]) -> ClusterEvent {
     let cell =
         |(number, available)| NumaCell { number, allocatable: gpus(4), available: gpus(available) };
-    ClusterEvent::NumaReported(Box::new(NumaReport {
+    ClusterEvent::NumaReportApplied(Box::new(NumaReport {
         node: "n".into(),
         resource_version: version,
         policy: NumaPolicy::SingleCell,
@@ -153,8 +153,7 @@ fn many_that_are_alike_are_no_trouble() {
         let ClusterEvent::PodApplied(mut pod) = pod(&format!("p{at}"), 1, Some("n"), true) else {
             panic!("a pod")
         };
-        let mut amounts = Resources { cpu_milli: 1000 * (at % 7), ..Resources::default() };
-        amounts.set(&"cpu".into(), amounts.cpu_milli);
+        let amounts = Resources { cpu_milli: 1000 * (at % 7), ..Resources::default() };
         let container = AlignedContainer { amounts, ..AlignedContainer::default() };
         let alignment = Alignment::of(vec![container]);
         pod.spec = Arc::new(PodSpec { alignment, ..PodSpec::default() });
@@ -172,7 +171,7 @@ fn many_that_are_alike_are_no_trouble() {
         ..NumaReport::default()
     };
     let mut cluster = cluster(events.collect());
-    cluster.fold(ClusterEvent::NumaReported(Box::new(report)));
+    cluster.fold(ClusterEvent::NumaReportApplied(Box::new(report)));
     cluster.fold(gone("p13"));
     let cells = cluster.numa_cells(cluster.nodes().index("n").unwrap()).unwrap();
     let free: Vec<i64> = cells.ways().map(|way| way.free(0, "cpu")).collect();
