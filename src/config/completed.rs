@@ -183,7 +183,8 @@ fn default_args(plugin: &str) -> Value {
             "deviceClasses": ["gpu.nvidia.com"],
         }),
         "GpuPacking" => json!({
-            "resources": ["nvidia.com/gpu"], "drivers": ["gpu.nvidia.com"],
+            "resources": ["nvidia.com/gpu", "nvidia.com/gpu.shared"],
+            "drivers": ["gpu.nvidia.com"],
             "deviceClasses": ["gpu.nvidia.com", "mig.nvidia.com"], "expectedPodsCountAs": 500,
             "halfLifePods": 5000, "solveEveryPods": 100, "roomForNamedModels": false,
         }),

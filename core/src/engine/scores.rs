@@ -126,12 +126,14 @@ impl Scores {
         }
     }
 
-    /// Works columns out anew whose index has moved.
+    /// Works columns out anew whose index has moved, for nodes that pass the filters which read only
+    /// the node (`passes`): when others come to pass, they are looked at.
     pub(crate) fn refresh(
         &mut self,
         profile: &Profile,
         cycle: Cycle<'_>,
         state: &CycleState,
+        passes: impl Fn(NodeIdx) -> bool,
         budget: &mut Budget,
         timing: Timing<'_>,
     ) {
@@ -143,7 +145,7 @@ impl Scores {
             }
             column.versions = now;
             let mut timing = timing;
-            for (node, _) in cycle.cluster.nodes().iter() {
+            for (node, _) in cycle.cluster.nodes().iter().filter(|(node, _)| passes(*node)) {
                 budget.spend(1);
                 let ask = || raw_of(entry, cycle, state, node);
                 match timing.call(Point::Score, column.at, ask) {

@@ -184,7 +184,9 @@ impl Table {
         if !self.fit.is_empty() {
             timing.turn(Point::Score);
         }
-        self.scores.refresh(profile, cycle, &self.state, budget, timing);
+        let answers = &self.narrow_answers;
+        let passes = |node: NodeIdx| answers[node.at()] == FIT;
+        self.scores.refresh(profile, cycle, &self.state, passes, budget, timing);
         self.looked = NodeSet::default();
         Ok(())
     }

@@ -4,24 +4,30 @@
 //! Demands are [`classes`] (with their shares of the arrivals), what is free of a node is a
 //! [`states::NodeState`]. A price solve ([`solve`]) finds what one more pod of each class is worth,
 //! and with it what a GPU is worth of which so much is free ([`tables`]), at each of a few prices of
-//! CPU and memory ([`grid`]); by those a node's state has a value and a placement a loss
-//! ([`prices`]), and the order of choice is one number ([`key`]). The solve works on a picture, a
-//! few rounds whenever a poll has steps left; everything else is integers looked up.
+//! CPU and memory ([`grid`]); by those a node's state has a value ([`prices`]) and a placement a
+//! loss ([`judge`]), and the order of choice is one number ([`key`]). The solve works on a picture
+//! ([`drafting`]), and when it is done every node is valued anew ([`valuing`]): a few nodes or rounds
+//! whenever a poll has steps left ([`finding`]). Everything else is integers looked up.
 //!
-//! Reading order: [`gpu`], [`demand`], [`key`], [`prices`], [`tables`], [`solve`], then this file.
+//! Reading order: [`gpu`], [`demand`], [`key`], [`prices`], [`judge`], [`tables`], [`solve`], then
+//! this file.
 
 pub mod demand;
 pub mod gpu;
 pub mod key;
 
 mod classes;
+mod drafting;
+mod finding;
 mod grid;
+mod judge;
 mod prices;
 mod reading;
 mod rules;
 mod solve;
 mod states;
 mod tables;
+mod valuing;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -34,31 +40,16 @@ use super::devices::gather::NodeDevice;
 use super::nodes::NodeIdx;
 use classes::{Classes, POD_WEIGHT};
 use demand::{Capacities, Demand};
+use finding::Work;
 use gpu::{GpuFree, Outcome, Want};
 use key::Key;
-use prices::{Prices, admitted};
-use solve::{Effort, Picture, Solver};
+use prices::Prices;
 use states::{Slot, States};
 
 pub use prices::PriceBook;
 pub use rules::PackingRules;
 pub use states::NodeState;
 
-/// The first solve begins with nothing, later ones with what the last one has found. As long as few
-/// pods were seen, more is to be found out. Source: rounds and steps that the rule was measured with.
-const EFFORT_FIRST: Effort = Effort { rounds: 1_000, step: 800 };
-const EFFORT_EARLY: Effort = Effort { rounds: 250, step: 200 };
-const EFFORT: Effort = Effort { rounds: 50, step: 200 };
-const EARLY_SOLVES: u32 = 10;
-/// Prices are found first after so many pods, then whenever as many have come again, up to the number
-/// that the rules say. Source: with 100 the first pods, placed without prices, strand so many GPUs that
-/// a full openb cluster has 0.2 points less allocated; 8 is no better.
-const FIRST_AFTER: u64 = 20;
-/// Steps of a solve that make one step of the engine.
-const SOLVE_STEPS_A_STEP: u64 = 100;
-/// Counting a pod, and taking a picture of a node, take about so many steps of the engine.
-const STEPS_A_POD: u64 = 20;
-const STEPS_A_NODE: u64 = 10;
 /// Kinds of nodes with partitioned GPUs that are told apart.
 const PARTITIONED_MAX: usize = 16;
 
@@ -97,7 +88,7 @@ pub struct Packing {
     read_to: Option<u64>,
     /// Pods that had a place before anybody asked for one for them.
     placed_before: Vec<PodUid>,
-    solver: Option<Box<Solver>>,
+    work: Option<Work>,
     /// Number of arrivals when a solve was begun last.
     begun_at: Option<u64>,
     solves: u32,
@@ -124,7 +115,7 @@ impl Packing {
             rows: BTreeMap::new(),
             read_to: None,
             placed_before: Vec::new(),
-            solver: None,
+            work: None,
             begun_at: None,
             solves: 0,
         }
@@ -186,13 +177,7 @@ impl Packing {
             (Some(entry), Some(row)) if entry.version == version && self.is_current(row) => {
                 row.keys.get(entry.slot as usize).copied().unwrap_or(Key::LAST)
             }
-            _ => {
-                let best = self
-                    .outcomes_now(cluster, self.resolved(class, demand), node)
-                    .into_iter()
-                    .min_by_key(|o| o.0);
-                best.map_or(Key::LAST, |(key, _)| key)
-            }
+            _ => self.key_now(cluster, self.resolved(class, demand), node),
         }
     }
 
@@ -210,7 +195,8 @@ impl Packing {
     ) -> Vec<(Key, Outcome)> {
         let Some(Slot { state, valued, .. }) = self.slot(node) else { return Vec::new() };
         let demand = self.resolved(class, demand);
-        let mut outcomes = self.prices.outcomes(demand, state, valued);
+        let mut outcomes = Vec::new();
+        self.prices.each_outcome(demand, state, valued, |key, way| outcomes.push((key, way)));
         // Without prices the least that does is taken; with them what is most broken is equal.
         let priced = state.group.is_some();
         outcomes.sort_by(|(a, x), (b, y)| {
@@ -224,11 +210,11 @@ impl Packing {
         class.and_then(|class| self.classes.demand(class)).map_or(demand, AsRef::as_ref)
     }
 
-    fn outcomes_now(&self, cluster: &Cluster, demand: &Demand, at: NodeIdx) -> Vec<(Key, Outcome)> {
-        let Some(node) = cluster.nodes().node(at) else { return Vec::new() };
+    fn key_now(&self, cluster: &Cluster, demand: &Demand, at: NodeIdx) -> Key {
+        let Some(node) = cluster.nodes().node(at) else { return Key::LAST };
         let mut state = reading::state(cluster, &self.rules, at, node);
-        state.group = self.prices.group_of(node);
-        self.prices.outcomes(demand, &state, &self.prices.value(&state))
+        state.group = self.prices.group_of(node, state.replicas);
+        self.prices.key(demand, &state, &self.prices.value(&state))
     }
 
     /// Returns for each device what is free of its GPU now, and what would be left of that if it were
@@ -286,6 +272,7 @@ impl Packing {
         }
         let node = cluster.nodes().node(at);
         self.nodes[at.at()] = node.map(|object| {
+            let state = reading::state(cluster, &self.rules, at, object);
             let same = known.as_ref().filter(|known| Arc::ptr_eq(&known.object, object));
             let group = match same {
                 Some(known) => known.group,
@@ -295,11 +282,10 @@ impl Packing {
                     if n_parts > 0 && self.partitioned.len() < PARTITIONED_MAX {
                         self.partitioned.entry(n_parts).or_insert(at);
                     }
-                    self.prices.group_of(object)
+                    self.prices.group_of(object, state.replicas)
                 }
             };
-            let state = NodeState { group, ..reading::state(cluster, &self.rules, at, object) };
-            let slot = self.states.enter(state, &self.prices);
+            let slot = self.states.enter(NodeState { group, ..state }, &self.prices);
             NodeEntry { version, object: Arc::clone(object), group, slot }
         });
         // After the new one, so that a state that stays keeps its place.
@@ -317,8 +303,7 @@ impl Packing {
         row.keys.resize(states.slots().len(), Key::LAST);
         let mut set = |at: usize| {
             let Some(Slot { state, valued, .. }) = states.slot(at as u32) else { return };
-            let outcomes = prices.outcomes(demand, state, valued).into_iter();
-            row.keys[at] = outcomes.map(|(key, _)| key).min().unwrap_or(Key::LAST);
+            row.keys[at] = prices.key(demand, state, valued);
         };
         match row.read.0 == epoch {
             true => states.made_since(row.read.1).iter().for_each(|at| set(*at as usize)),
@@ -326,131 +311,6 @@ impl Packing {
         }
         row.read = (epoch, n_made);
     }
-
-    /// Goes on with the price solve by about so many steps; begins one if it is time. Returns the
-    /// number of steps, and whether prices were found.
-    fn advance(&mut self, cluster: &Cluster, steps: u64) -> (u64, bool) {
-        let mut spent = 0;
-        if self.solver.is_none() && self.due() {
-            spent += self.count_placed(cluster, steps);
-            if !self.placed_before.is_empty() {
-                return (spent, false);
-            }
-            self.begin(cluster);
-            spent += self.nodes.len() as u64 * STEPS_A_NODE;
-        }
-        while let Some(solver) = &mut self.solver {
-            if solver.done() {
-                break;
-            }
-            if spent >= steps {
-                return (spent, false);
-            }
-            spent += solver.advance() / SOLVE_STEPS_A_STEP + 1;
-        }
-        let Some(solver) = self.solver.take() else { return (spent, false) };
-        let (found, prices) = solver.finish();
-        for (class, sigma) in found {
-            self.classes.set_sigma(class, sigma);
-        }
-        self.prices = prices;
-        self.solves += 1;
-        self.revalue();
-        (spent, true)
-    }
-
-    fn due(&self) -> bool {
-        let every = u64::from(self.rules.solve_every);
-        let arrived = self.classes.arrivals + self.placed_before.len() as u64;
-        let expected = !self.rules.prior.is_empty() && !self.nodes.is_empty();
-        let first = FIRST_AFTER.min(every);
-        let enough = |begun_at: u64| arrived >= begun_at + begun_at.clamp(first, every);
-        every > 0 && self.begun_at.map_or(expected || enough(0), enough)
-    }
-
-    /// Counts pods that were placed before, as far as there are steps. Returns the number of steps.
-    fn count_placed(&mut self, cluster: &Cluster, steps: u64) -> u64 {
-        let mut spent = 0;
-        while spent < steps
-            && let Some(uid) = self.placed_before.pop()
-        {
-            if let Some(record) = cluster.pod(&uid) {
-                let demand = Arc::new(self.demand(&record.pod, cluster));
-                self.classes.count(&uid, &demand, self.rules.half_life);
-            }
-            spent += STEPS_A_POD;
-        }
-        spent
-    }
-
-    fn begin(&mut self, cluster: &Cluster) {
-        self.refresh(cluster);
-        self.begun_at = Some(self.classes.arrivals);
-        for class in self.classes.selecting() {
-            if self.resolve(cluster, class) {
-                self.rows.remove(&class);
-            }
-        }
-        let effort = match self.solves {
-            0 => EFFORT_FIRST,
-            n if n < EARLY_SOLVES && self.rules.prior.is_empty() => EFFORT_EARLY,
-            _ => EFFORT,
-        };
-        self.solver = Solver::new(self.picture(), effort).map(Box::new);
-    }
-
-    fn picture(&self) -> Picture<'_> {
-        let mut admits: Vec<_> =
-            self.classes.all().map(|class| Arc::clone(&class.demand.admits)).collect();
-        admits.sort();
-        admits.dedup();
-        let mut group_ids = BTreeMap::new();
-        let mut states: BTreeMap<NodeState, i64> = BTreeMap::new();
-        for entry in self.nodes.iter().flatten().filter(|entry| !entry.object.unschedulable) {
-            let Some(slot) = self.states.slot(entry.slot) else { continue };
-            let fresh = group_ids.len() as u32;
-            let bits = admitted(&admits, &entry.object);
-            let group = Some(*group_ids.entry(bits).or_insert(fresh));
-            *states.entry(NodeState { group, ..slot.state.clone() }).or_default() += 1;
-        }
-        let (group_ids, renamed) = in_order(group_ids);
-        let rename = |state: NodeState| {
-            let group = state.group.map(|group| renamed[group as usize]);
-            NodeState { group, ..state }
-        };
-        Picture {
-            classes: self.classes.all().filter(|class| class.weight > 0).collect(),
-            admits,
-            group_ids,
-            states: states.into_iter().map(|(state, count)| (rename(state), count)).collect(),
-            room_for_named: self.rules.room_for_named,
-        }
-    }
-
-    /// Values every state anew.
-    fn revalue(&mut self) {
-        let old = self.states.begin_anew();
-        self.rows.clear();
-        for entry in self.nodes.iter_mut().flatten() {
-            let Some(slot) = old.slot(entry.slot) else { continue };
-            entry.group = self.prices.group_of(&entry.object);
-            let state = NodeState { group: entry.group, ..slot.state.clone() };
-            entry.slot = self.states.enter(state, &self.prices);
-        }
-    }
-}
-
-/// Numbers groups in the order of what they admit. Returns the new numbers by the old ones, too.
-fn in_order(
-    groups: BTreeMap<prices::Admitted, u32>,
-) -> (BTreeMap<prices::Admitted, u32>, Vec<u32>) {
-    let mut renamed = vec![0; groups.len()];
-    let numbered = groups.into_iter().enumerate().map(|(at, (bits, old))| {
-        renamed[old as usize] = at as u32;
-        (bits, at as u32)
-    });
-    let numbered = numbered.collect();
-    (numbered, renamed)
 }
 
 impl Cluster {
@@ -499,7 +359,7 @@ impl Cluster {
 
     /// Tells whether a price solve is due or under way.
     pub(crate) fn packing_waits(&self) -> bool {
-        self.packing.as_ref().is_some_and(|packing| packing.solver.is_some() || packing.due())
+        self.packing.as_ref().is_some_and(|packing| packing.work.is_some() || packing.due())
     }
 
     /// A pod is known that has its place already.

@@ -23,15 +23,21 @@ impl Explain for DynamicResources {
 /// Says how much of a request the best node has, if none has enough.
 fn shortage(cluster: &Cluster, request: &DeviceRequest) -> Option<Text> {
     let AllocationMode::ExactCount(wanted) = request.mode else { return None };
-    let nodes = cluster.nodes().iter();
-    let with = nodes.map(|(_, node)| (free_devices(cluster, node, request), node));
-    let ((free, all), node) = with.max_by(|(a, first), (b, second)| {
+    let mut best: Option<((usize, usize), &Node)> = None;
+    for (_, node) in cluster.nodes().iter() {
+        let counts = free_devices(cluster, node, request);
+        if usize::try_from(wanted).is_ok_and(|wanted| counts.0 >= wanted) {
+            return None;
+        }
         // Of equals the first by name.
-        a.cmp(b).then_with(|| second.name.cmp(&first.name))
-    })?;
-    if usize::try_from(wanted).is_ok_and(|wanted| free >= wanted) {
-        return None;
+        let better = |(most, first): &((usize, usize), &Node)| {
+            counts.cmp(most).then_with(|| first.name.cmp(&node.name)).is_gt()
+        };
+        if best.as_ref().is_none_or(better) {
+            best = Some((counts, node));
+        }
     }
+    let ((free, all), node) = best?;
     let class = &request.class;
     let needs = format!("needs {wanted} {class}");
     Some(Text::from(match all {

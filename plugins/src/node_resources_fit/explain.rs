@@ -36,13 +36,13 @@ impl Explain for Fit {
 /// were room.
 fn is_open(cycle: Cycle<'_>, node: &Node) -> bool {
     let spec = &cycle.pod.spec;
-    let cordon = Taint {
+    let cordon = || Taint {
         key: "node.kubernetes.io/unschedulable".into(),
         value: Text::default(),
         effect: TaintEffect::NoSchedule,
     };
     let cordoned = node.unschedulable
-        && first_untolerated(&[cordon], &spec.tolerations, taints::REPELLING).is_some();
+        && first_untolerated(&[cordon()], &spec.tolerations, taints::REPELLING).is_some();
     !cordoned
         && first_untolerated(&node.taints, &spec.tolerations, taints::REPELLING).is_none()
         && node_matches(spec, &node.name, &node.labels)

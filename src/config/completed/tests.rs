@@ -88,7 +88,7 @@ fn arguments_for_packing_are_completed_with_what_holds_without_them() {
     let packing = args(&written, "GpuPacking");
     let want = json!({
         "apiVersion": "berth.dev/v1alpha1", "kind": "GpuPackingArgs",
-        "resources": ["nvidia.com/gpu"], "drivers": ["d.example.com"],
+        "resources": ["nvidia.com/gpu", "nvidia.com/gpu.shared"], "drivers": ["d.example.com"],
         "deviceClasses": ["gpu.nvidia.com", "mig.nvidia.com"], "expectedPodsCountAs": 500,
         "halfLifePods": 5000, "solveEveryPods": 100, "roomForNamedModels": false,
     });

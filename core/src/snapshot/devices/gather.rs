@@ -97,22 +97,18 @@ impl Devices {
                 &own
             }
         };
-        let slices = view.slices.iter().filter_map(|idx| Some((*idx, self.slice(*idx)?)));
-        let devices = slices.flat_map(|(slice_idx, slice)| {
-            slice.devices.iter().enumerate().filter_map(move |(at, device)| {
+        let slices = || view.slices.iter().filter_map(|idx| Some((*idx, self.slice(*idx)?)));
+        let mut devices = Vec::with_capacity(slices().map(|(_, slice)| slice.devices.len()).sum());
+        for (slice_idx, slice) in slices() {
+            devices.extend(slice.devices.iter().enumerate().filter_map(|(at, device)| {
                 let placement = placement_of(slice, device);
                 let here = pool.view.is_some() || usable(placement, node);
                 let taken = pool.taken.device(&device.name);
                 here.then_some(NodeDevice { slice, slice_idx, at, device, placement, taken })
-            })
-        });
-        Some(NodePool {
-            pool,
-            driver: &pool.driver,
-            name: &pool.name,
-            state: view.state.clone(),
-            devices: devices.collect(),
-        })
+            }));
+        }
+        let (driver, name) = (&pool.driver, &pool.name);
+        Some(NodePool { pool, driver, name, state: view.state.clone(), devices })
     }
 
     /// Returns what every node of the pool sees, `None` where nodes see different things.

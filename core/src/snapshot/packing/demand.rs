@@ -24,6 +24,8 @@ pub struct Demand {
 /// What a pod says of nodes that it can't be placed on, whatever is free there.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Admits {
+    /// Resources of device plugins that it asks for, ascending.
+    pub counted: Vec<Text>,
     pub node_selector: Vec<(Text, Text)>,
     pub required: Option<NodeSelector>,
     pub tolerations: Vec<Toleration>,
@@ -36,6 +38,7 @@ impl Admits {
         let selected = |(key, value): &(Text, Text)| node.labels.value(key) == Some(value);
         let required = self.required.as_ref();
         !node.unschedulable
+            && self.counted.iter().all(|name| node.allocatable.amount(name) > 0)
             && self.node_selector.iter().all(selected)
             && required.is_none_or(|selector| selector.matches(&node.name, &node.labels))
             && node.taints.iter().all(|taint| {
@@ -56,7 +59,13 @@ impl Demand {
         capacities: &Capacities,
     ) -> Demand {
         let requests = &pod.spec.requests.real;
+        let counted = rules.resources.iter().filter(|name| requests.amount(name) > 0);
         let admits = Admits {
+            // What a class backs may be had of devices where there is no plugin.
+            counted: counted
+                .filter(|n| cluster.devices().class_for(n).is_none())
+                .cloned()
+                .collect(),
             node_selector: pod.spec.node_selector.clone(),
             required: pod.spec.node_affinity.required.clone(),
             tolerations: pod.spec.tolerations.clone(),

@@ -1,5 +1,6 @@
 //! What is free of one GPU, and what a pod wants of GPUs.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::types::Text;
@@ -27,6 +28,11 @@ impl GpuFree {
     /// Cut to a whole GPU.
     pub fn milli(milli: i64) -> GpuFree {
         GpuFree(milli.clamp(0, WHOLE_MILLI) as u16)
+    }
+
+    /// One of so many replicas of a GPU.
+    pub(super) fn replica(replicas: u16) -> GpuFree {
+        GpuFree(WHOLE_MILLI as u16 / replicas.max(1))
     }
 
     /// Shape: one bit a memory slice, the first lowest.
@@ -137,8 +143,14 @@ impl Want {
         self.total_milli() < self.count() * WHOLE_MILLI
     }
 
-    /// Returns the size of a share in table steps, `None` if it is none of thousandths.
-    pub(super) fn share_cells(&self) -> Option<usize> {
+    /// Returns the size of a share in table steps, `None` if it is none of thousandths. Where GPUs
+    /// are given out in replicas, only a replica is one.
+    pub(super) fn share_cells(&self, replicas: u16) -> Option<usize> {
+        if replicas > 1 {
+            let replica = GpuFree::replica(replicas);
+            let fits = matches!(self, Want::Gpus { milli, .. } if *milli == replica.0);
+            return fits.then(|| replica.cell());
+        }
         match self {
             Want::Gpus { milli, .. } => Some(usize::from(milli.div_ceil(STEP_MILLI))),
             Want::Selected(_) => Some(SHARE_CELLS - 1),
@@ -146,17 +158,29 @@ impl Want {
         }
     }
 
-    /// Returns the ways in which it can be had of `free` (ascending): the GPUs that are changed,
-    /// from and to. GPUs of which as much is free are one; several GPUs are taken side by side in
-    /// the order of what is free.
-    pub fn outcomes(&self, free: &[GpuFree]) -> Vec<Outcome> {
+    /// Calls `take` with the ways in which it can be had of `free` (ascending): the GPUs that are
+    /// changed, from and to. GPUs of which as much is free are one; several GPUs are taken side by
+    /// side in the order of what is free.
+    pub fn each_outcome(&self, free: &[GpuFree], mut take: impl FnMut(Outcome)) {
         match self {
-            Want::Nothing => vec![Outcome { from: GpuFree(0), to: GpuFree(0), span: 0..0 }],
+            Want::Nothing => take(Outcome { from: GpuFree(0), to: GpuFree(0), span: 0..0 }),
             Want::Gpus { count, milli } => {
-                shares(free, usize::from(*count), i64::from(*milli)).collect()
+                shares(free, usize::from(*count), i64::from(*milli)).for_each(take);
             }
-            Want::Part(places) => parts(free, places),
-            Want::Selected(_) => shares(free, 1, WHOLE_MILLI).collect(),
+            Want::Part(places) => parts(free, places, take),
+            Want::Selected(_) => shares(free, 1, WHOLE_MILLI).for_each(take),
+        }
+    }
+
+    /// Returns what it takes where each GPU is given out in so many replicas by a device plugin: as
+    /// many replicas as it asks for GPUs.
+    pub(super) fn of_replicas(&self, replicas: u16) -> Cow<'_, Want> {
+        match self {
+            Want::Gpus { count, milli } if replicas > 1 && i64::from(*milli) == WHOLE_MILLI => {
+                let milli = GpuFree::replica(replicas).0;
+                Cow::Owned(Want::Gpus { count: *count, milli })
+            }
+            _ => Cow::Borrowed(self),
         }
     }
 }
@@ -184,19 +208,17 @@ fn shares(free: &[GpuFree], count: usize, milli: i64) -> impl Iterator<Item = Ou
     })
 }
 
-fn parts(free: &[GpuFree], places: &[u8]) -> Vec<Outcome> {
-    let mut outcomes = Vec::new();
+fn parts(free: &[GpuFree], places: &[u8], mut take: impl FnMut(Outcome)) {
     for (at, gpu) in free.iter().enumerate() {
         if at > 0 && free[at - 1] == *gpu {
             continue;
         }
         for taken in places {
             if let Some(to) = gpu.less_slices(*taken) {
-                outcomes.push(Outcome { from: *gpu, to, span: at..at + 1 });
+                take(Outcome { from: *gpu, to, span: at..at + 1 });
             }
         }
     }
-    outcomes
 }
 
 impl Outcome {
@@ -224,31 +246,37 @@ mod tests {
         milli.iter().map(|m| GpuFree::milli(*m)).collect()
     }
 
+    fn outcomes(want: &Want, free: &[GpuFree]) -> Vec<Outcome> {
+        let mut outcomes = Vec::new();
+        want.each_outcome(free, |outcome| outcomes.push(outcome));
+        outcomes
+    }
+
     #[test]
     fn gpus_of_which_as_much_is_free_are_one_outcome() {
         let half = Want::Gpus { count: 1, milli: 500 };
-        let outcomes = half.outcomes(&free(&[0, 500, 500, 700, 1000]));
+        let found = outcomes(&half, &free(&[0, 500, 500, 700, 1000]));
         let pairs: Vec<(i64, i64)> =
-            outcomes.iter().map(|o| (o.from.idle_milli(), o.to.idle_milli())).collect();
+            found.iter().map(|o| (o.from.idle_milli(), o.to.idle_milli())).collect();
         assert_eq!(pairs, [(500, 0), (700, 200), (1000, 500)]);
-        assert_eq!(Want::whole(2).outcomes(&free(&[0, 1000, 1000, 1000])).len(), 1);
-        assert!(Want::whole(4).outcomes(&free(&[0, 1000, 1000, 1000])).is_empty());
+        assert_eq!(outcomes(&Want::whole(2), &free(&[0, 1000, 1000, 1000])).len(), 1);
+        assert!(outcomes(&Want::whole(4), &free(&[0, 1000, 1000, 1000])).is_empty());
     }
 
     #[test]
     fn a_partition_goes_to_each_place_that_is_free() {
         let places: Arc<[u8]> = [0b0011, 0b1100, 0b11_0000].into();
-        let outcomes = Want::Part(places).outcomes(&[GpuFree::slices(0b1111_1101)]);
-        let left: Vec<_> = outcomes.iter().filter_map(|o| o.to.free_slices()).collect();
+        let found = outcomes(&Want::Part(places), &[GpuFree::slices(0b1111_1101)]);
+        let left: Vec<_> = found.iter().filter_map(|o| o.to.free_slices()).collect();
         assert_eq!(left, [0b1111_0001, 0b1100_1101]);
     }
 
     #[test]
     fn a_partitioned_gpu_is_given_whole_or_in_parts() {
         let whole = Want::whole(1);
-        assert_eq!(whole.outcomes(&[GpuFree::slices(0xff)]).len(), 1);
-        assert!(whole.outcomes(&[GpuFree::slices(0xfe)]).is_empty());
+        assert_eq!(outcomes(&whole, &[GpuFree::slices(0xff)]).len(), 1);
+        assert!(outcomes(&whole, &[GpuFree::slices(0xfe)]).is_empty());
         let share = Want::Gpus { count: 1, milli: 300 };
-        assert!(share.outcomes(&[GpuFree::slices(0xff)]).is_empty());
+        assert!(outcomes(&share, &[GpuFree::slices(0xff)]).is_empty());
     }
 }

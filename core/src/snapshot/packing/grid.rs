@@ -31,7 +31,10 @@ const fn grid() -> [Pair; PAIRS] {
 }
 
 /// Eighths, milli-cores in a core, MiB in a GiB.
-const UNIT: i64 = 8 * 1000 * 1024;
+const UNIT: u64 = 8 * 1000 * 1024;
+
+/// More than this of milli-cores or MiB is worth as much: at any price more than [`TOO_MUCH`].
+const AMOUNT_MAX: i64 = 1 << 40;
 
 /// One number for each pair of prices, and one that stands for none: thirty-two go through the
 /// machine together.
@@ -41,11 +44,11 @@ pub(super) type Lanes = [i32; PAIRS + 1];
 pub(super) const TOO_MUCH: i32 = i32::MAX / 8;
 
 /// Returns what so much CPU and memory is worth at each pair of prices; the lane that stands for none
-/// is [`TOO_MUCH`], as are amounts beyond it.
-pub(super) fn worths(cpu_milli: i64, memory_mib: i64, fine: i64) -> Lanes {
+/// is [`TOO_MUCH`], as are amounts beyond it. Unit: thousandths of a GPU, divided by `FINE`.
+pub(super) fn worths<const FINE: u64>(cpu_milli: i64, memory_mib: i64) -> Lanes {
     let mut worths = [TOO_MUCH; PAIRS + 1];
     for (worth, pair) in worths.iter_mut().zip(&GRID) {
-        *worth = pair.worth(cpu_milli, memory_mib, fine).min(i64::from(TOO_MUCH)) as i32;
+        *worth = pair.worth::<FINE>(cpu_milli, memory_mib).min(TOO_MUCH as u64) as i32;
     }
     worths
 }
@@ -62,11 +65,12 @@ pub(super) fn least(lanes: &Lanes) -> i32 {
 
 impl Pair {
     /// Returns what so much CPU and memory is worth, rounded down. Unit: thousandths of a GPU,
-    /// divided by `fine`.
-    fn worth(self, cpu_milli: i64, memory_mib: i64, fine: i64) -> i64 {
-        let cpu = self.core.saturating_mul(cpu_milli).saturating_mul(1024);
-        let memory = self.gib.saturating_mul(memory_mib).saturating_mul(1000);
-        cpu.saturating_add(memory) / (UNIT / fine)
+    /// divided by `FINE`.
+    fn worth<const FINE: u64>(self, cpu_milli: i64, memory_mib: i64) -> u64 {
+        let amount = |amount: i64| amount.clamp(0, AMOUNT_MAX) as u64;
+        let cpu = self.core as u64 * 1024 * amount(cpu_milli);
+        let memory = self.gib as u64 * 1000 * amount(memory_mib);
+        (cpu + memory) / (UNIT / FINE)
     }
 }
 
@@ -76,10 +80,12 @@ mod tests {
 
     #[test]
     fn worth_is_in_thousandths_of_a_gpu_and_rounded_down() {
-        assert_eq!(GRID[0].worth(96_000, 1 << 20, 1), 0);
-        assert_eq!(GRID[1].worth(1_500, 1 << 20, 1), 10, "7 a core");
-        assert_eq!(GRID[2].worth(96_000, 2 * 1024, 1), 3, "7/4 a GiB");
-        assert_eq!(GRID[30].worth(1_000, 8 * 1024, 1), 115 + 230, "half of both");
-        assert_eq!(GRID[2].worth(0, 1024, 64), 112, "as many sixty-fourths");
+        assert_eq!(GRID[0].worth::<1>(96_000, 1 << 20), 0);
+        assert_eq!(GRID[1].worth::<1>(1_500, 1 << 20), 10, "7 a core");
+        assert_eq!(GRID[2].worth::<1>(96_000, 2 * 1024), 3, "7/4 a GiB");
+        assert_eq!(GRID[30].worth::<1>(1_000, 8 * 1024), 115 + 230, "half of both");
+        assert_eq!(GRID[2].worth::<64>(0, 1024), 112, "as many sixty-fourths");
+        let all = worths::<64>(i64::MAX, i64::MAX);
+        assert_eq!((all[0], all[1], all[2]), (0, TOO_MUCH, TOO_MUCH), "no amount is too large");
     }
 }

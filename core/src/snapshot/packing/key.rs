@@ -51,7 +51,7 @@ impl Key {
 
     pub(super) fn before(state: &NodeState, demand: &Demand, gpus_max: usize) -> Base {
         let square = |gpu: &GpuFree| gpu.idle_milli() * gpu.idle_milli();
-        let large = !state.gpus.is_empty() && state.gpus.len() >= gpus_max;
+        let large = !state.gpus.is_empty() && state.n_gpus() >= gpus_max;
         let misplaced = demand.want == Want::Nothing && !state.gpus.is_empty();
         Base {
             idle: state.idle_milli(),
@@ -83,7 +83,7 @@ impl Base {
         let last = match self.by_cores {
             true => self.cores_left.min(LAST_MAX),
             // Down to hundredths of a GPU squared where there are very many GPUs.
-            false => (LAST_MAX - squares / squares_unit(state.gpus.len())).max(0),
+            false => (LAST_MAX - squares / squares_unit(state.n_gpus())).max(0),
         };
         Key(self.head | idle.clamp(0, IDLE_MAX) << LAST_BITS | last).with_loss(0)
     }
@@ -103,12 +103,15 @@ mod tests {
 
     fn state(group: Option<u32>, gpus: &[i64]) -> NodeState {
         let gpus: Arc<[GpuFree]> = gpus.iter().map(|m| GpuFree::milli(*m)).collect();
-        NodeState { group, cpu_milli: 96_000, memory_mib: 1 << 19, gpus }
+        NodeState { group, cpu_milli: 96_000, memory_mib: 1 << 19, gpus, replicas: 1 }
     }
 
     fn key(state: &NodeState, demand: &Demand, quanta: i64) -> Key {
-        let outcome = demand.want.outcomes(&state.gpus).remove(0);
-        Key::before(state, demand, 4).after(&demand.want, state, &outcome).with_loss(quanta)
+        let base = Key::before(state, demand, 4);
+        let mut keys = Vec::new();
+        let take = |outcome| keys.push(base.after(&demand.want, state, &outcome));
+        demand.want.each_outcome(&state.gpus, take);
+        keys[0].with_loss(quanta)
     }
 
     #[test]

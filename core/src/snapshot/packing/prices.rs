@@ -6,20 +6,20 @@ use std::sync::Arc;
 use crate::types::Node;
 
 use super::demand::{Admits, Demand};
-use super::gpu::{GpuFree, Outcome, Want};
+use super::gpu::{GpuFree, Outcome};
 use super::grid::{GRID, Lanes, PAIRS, add, least, worths};
+use super::judge::Judge;
 use super::key::Key;
 use super::states::NodeState;
 
-/// What opening a node costs of which every GPU is free, for who doesn't want all of them. Unit:
-/// thousandths of a GPU. Source: chosen with the rule; for partitioned nodes, on MIG mixes.
-const BREAK_COST: i64 = 5;
-const BREAK_COST_PARTITIONED: i64 = 40;
-/// Losses that differ by less than this are equal. Source: chosen with the rule.
-const QUANTUM: i64 = 5;
-
-/// Which classes a node admits: one bit for each of [`Prices::admits`].
-pub(super) type Admitted = Box<[u64]>;
+/// What sets nodes apart: prices know one table for each kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Kind {
+    /// Which classes it admits: one bit for each of [`Prices::admits`].
+    pub(super) admitted: Box<[u64]>,
+    /// As [`NodeState::replicas`].
+    pub(super) replicas: u16,
+}
 
 /// What a place for a pod of several GPUs is worth.
 #[derive(Clone, Debug)]
@@ -34,8 +34,11 @@ pub(super) struct Place {
 /// Tables and weights, as they stand until the next solve.
 #[derive(Debug, Default)]
 pub(super) struct Prices {
-    pub(super) admits: Vec<Arc<Admits>>,
-    pub(super) groups: BTreeMap<Admitted, u32>,
+    /// Ascending.
+    pub(super) admits: Arc<[Arc<Admits>]>,
+    /// Numbered in their order.
+    pub(super) groups: BTreeMap<Kind, u32>,
+    pub(super) kinds: Vec<Kind>,
     /// By group and cell: what is free of a GPU is worth so much, at each pair of prices.
     pub(super) values: Vec<Lanes>,
     pub(super) n_cells: usize,
@@ -61,9 +64,9 @@ pub struct PriceBook {
 #[derive(Clone, Debug)]
 pub(super) struct Valued {
     /// Sum over its GPUs.
-    sums: Lanes,
-    value: i64,
-    places: i64,
+    pub(super) sums: Lanes,
+    pub(super) value: i64,
+    pub(super) places: i64,
 }
 
 impl Default for Valued {
@@ -74,8 +77,12 @@ impl Default for Valued {
 
 impl Prices {
     /// Returns the group of a node, `None` if no node of its kind was there at the solve.
-    pub(super) fn group_of(&self, node: &Node) -> Option<u32> {
-        self.groups.get(&admitted(&self.admits, node)).copied()
+    pub(super) fn group_of(&self, node: &Node, replicas: u16) -> Option<u32> {
+        self.groups.get(&Kind::of(node, &self.admits, replicas)).copied()
+    }
+
+    pub(super) fn kind(&self, group: u32) -> Option<&Kind> {
+        self.kinds.get(group as usize)
     }
 
     pub(super) fn book(&self, group: u32) -> Option<PriceBook> {
@@ -92,7 +99,7 @@ impl Prices {
     }
 
     /// Partitioned GPUs, if there were none at the solve, are worth nothing to anybody.
-    fn values_of(&self, group: u32, gpu: GpuFree) -> &Lanes {
+    pub(super) fn values_of(&self, group: u32, gpu: GpuFree) -> &Lanes {
         let cell = if gpu.cell() < self.n_cells { gpu.cell() } else { 0 };
         &self.values[group as usize * self.n_cells + cell]
     }
@@ -104,14 +111,14 @@ impl Prices {
         for gpu in state.gpus.iter() {
             add(&mut sums, self.values_of(group, *gpu));
         }
-        let mut totals = worths(state.cpu_milli, state.memory_mib, 1);
+        let mut totals = worths::<1>(state.cpu_milli, state.memory_mib);
         add(&mut totals, &sums);
         let places = self.places(group, state.cpu_milli, state.memory_mib, state.n_whole());
         Valued { sums, value: i64::from(least(&totals)), places }
     }
 
     /// Returns what the places for pods of several GPUs are worth together.
-    fn places(&self, group: u32, cpu_milli: i64, memory_mib: i64, n_whole: i64) -> i64 {
+    pub(super) fn places(&self, group: u32, cpu_milli: i64, memory_mib: i64, n_whole: i64) -> i64 {
         if n_whole < 2 {
             return 0;
         }
@@ -121,65 +128,32 @@ impl Prices {
             .sum()
     }
 
-    /// Returns the ways to place `demand` on a node in this state, each with its key, in no
-    /// particular order. None if it doesn't fit.
-    pub(super) fn outcomes(
+    /// Returns the key of the best way to place `demand` on a node in this state; [`Key::LAST`] if it
+    /// doesn't fit.
+    pub(super) fn key(&self, demand: &Demand, state: &NodeState, valued: &Valued) -> Key {
+        let mut best = Key::LAST;
+        self.each_outcome(demand, state, valued, |key, _| best = best.min(key));
+        best
+    }
+
+    /// Calls `take` with the ways to place `demand` on a node in this state, each with its key, in no
+    /// particular order. Never if it doesn't fit.
+    pub(super) fn each_outcome(
         &self,
         demand: &Demand,
         state: &NodeState,
         valued: &Valued,
-    ) -> Vec<(Key, Outcome)> {
-        let cpu = state.cpu_milli - demand.cpu_milli;
-        let memory = state.memory_mib - demand.memory_mib;
-        if cpu < 0 || memory < 0 {
-            return Vec::new();
+        mut take: impl FnMut(Key, Outcome),
+    ) {
+        if state.cpu_milli < demand.cpu_milli || state.memory_mib < demand.memory_mib {
+            return;
         }
-        let mut rest = valued.sums;
-        if state.group.is_some() {
-            add(&mut rest, &worths(cpu, memory, 1));
-        }
-        let whole = state.n_whole();
-        let all_free = whole as usize == state.gpus.len() && whole as usize >= self.gpus_max;
-        let base = Key::before(state, demand, self.gpus_max);
-        let mut places: [Option<i64>; 2] = [None, None];
-        let outcomes = demand.want.outcomes(&state.gpus).into_iter().map(|outcome| {
-            let key = base.after(&demand.want, state, &outcome);
-            let Some(group) = state.group else { return (key, outcome) };
-            let breaks = all_free
-                && demand.want.count() < self.gpus_max as i64
-                && (outcome.from.is_whole() || demand.want == Want::Nothing);
-            let opened = if outcome.from.is_whole() { demand.want.count() } else { 0 };
-            let left = *places[usize::from(opened > 0)]
-                .get_or_insert_with(|| self.places(group, cpu, memory, whole - opened));
-            let value = self.value_after(group, &rest, demand, state, &outcome);
-            let mut loss = valued.value - value + valued.places - left;
-            if breaks {
-                loss += if state.partitioned() { BREAK_COST_PARTITIONED } else { BREAK_COST };
-            }
-            (key.with_loss(loss.div_euclid(QUANTUM)), outcome)
+        let want = &*demand.want.of_replicas(state.replicas);
+        let mut judge = None;
+        want.each_outcome(&state.gpus, |outcome| {
+            let judge = judge.get_or_insert_with(|| Judge::new(self, demand, want, state, valued));
+            take(judge.key(&outcome), outcome);
         });
-        outcomes.collect()
-    }
-
-    /// `rest`: what the node's GPUs are worth as they are, with the CPU and memory that is left.
-    fn value_after(
-        &self,
-        group: u32,
-        rest: &Lanes,
-        demand: &Demand,
-        state: &NodeState,
-        outcome: &Outcome,
-    ) -> i64 {
-        let mut totals = *rest;
-        if demand.want != Want::Nothing {
-            for (from, to) in outcome.after(&state.gpus, &demand.want) {
-                let (from, to) = (self.values_of(group, from), self.values_of(group, to));
-                for (lane, total) in totals.iter_mut().enumerate() {
-                    *total += to[lane] - from[lane];
-                }
-            }
-        }
-        i64::from(least(&totals))
     }
 }
 
@@ -191,11 +165,17 @@ pub(super) fn copies(demand: &Demand, cpu_milli: i64, memory_mib: i64, n_whole: 
         .min(of(memory_mib, demand.memory_mib))
 }
 
-/// Shape: one bit for each of `admits`.
-pub(super) fn admitted(admits: &[Arc<Admits>], node: &Node) -> Admitted {
-    let mut bits = vec![0u64; admits.len().div_ceil(64)];
-    for (at, admits) in admits.iter().enumerate() {
-        bits[at / 64] |= u64::from(admits.node(node)) << (at % 64);
+impl Kind {
+    pub(super) fn of(node: &Node, admits: &[Arc<Admits>], replicas: u16) -> Kind {
+        let mut bits = vec![0u64; admits.len().div_ceil(64)];
+        for (at, admits) in admits.iter().enumerate() {
+            bits[at / 64] |= u64::from(admits.node(node)) << (at % 64);
+        }
+        Kind { admitted: bits.into(), replicas }
     }
-    bits.into()
+
+    /// Tells whether the node admits what is at this place of [`Prices::admits`].
+    pub(super) fn admits(&self, at: usize) -> bool {
+        self.admitted.get(at / 64).is_some_and(|word| word >> (at % 64) & 1 == 1)
+    }
 }

@@ -15,11 +15,29 @@ use super::demand::Capacities;
 use super::gpu::{GpuFree, Selection, WHOLE_MILLI};
 use super::states::NodeState;
 
-/// More GPUs than a node can have: what lies beyond is not looked at.
+/// More GPUs than a node can have: what lies beyond is not looked at. Of replicas as many as ten of
+/// each.
 const GPUS_MAX: i64 = 64;
+const REPLICAS_MAX: i64 = 10 * GPUS_MAX;
 const MIB: i64 = 1 << 20;
 /// The attribute that tells GPUs from other devices of their driver. Source: dra-driver-nvidia-gpu.
 const TYPE: &str = "type";
+
+/// What a plugin may call a resource whose GPUs it shares, and the label that says into how many
+/// replicas it divides each. Source: NVIDIA's device plugin and GPU feature discovery.
+const SHARED_SUFFIX: &str = ".shared";
+const REPLICAS_SUFFIX: &str = ".replicas";
+
+/// Returns how many replicas device plugins give out of each GPU of a node; 1: whole GPUs.
+pub(super) fn replicas(rules: &PackingRules, node: &Node) -> u16 {
+    let of = |resource: &&Text| {
+        let base = resource.strip_suffix(SHARED_SUFFIX).unwrap_or(resource);
+        let label = node.labels.value(&format!("{base}{REPLICAS_SUFFIX}"))?;
+        label.parse::<u16>().ok().filter(|replicas| (2..=100).contains(replicas))
+    };
+    let there = rules.resources.iter().filter(|name| node.allocatable.amount(name) > 0);
+    there.filter_map(|name| of(&name)).next().unwrap_or(1)
+}
 
 /// Returns a node's state, its group left out.
 pub(super) fn state(
@@ -31,24 +49,28 @@ pub(super) fn state(
     let nodes = cluster.nodes();
     let free = |resource| (nodes.allocatable(resource, at) - nodes.requested(resource, at)).max(0);
     let mut gpus: Vec<GpuFree> = Vec::new();
+    let replicas = replicas(rules, node);
+    let most = if replicas > 1 { REPLICAS_MAX } else { GPUS_MAX };
     for name in &rules.resources {
         let Some(resource) = nodes.known_resource(name) else { continue };
-        let all = nodes.allocatable(resource, at).clamp(0, GPUS_MAX);
+        let all = nodes.allocatable(resource, at).clamp(0, most);
         let free = free(resource).min(all);
-        gpus.extend((0..all).map(|at| GpuFree::milli(if at < free { WHOLE_MILLI } else { 0 })));
+        let of = |at| if at < free { GpuFree::replica(replicas) } else { GpuFree::milli(0) };
+        gpus.extend((0..all).map(of));
     }
     for pool in gpu_pools(cluster, rules, node) {
         gpus.extend(pool.devices.iter().filter(|device| is_gpu(device)).map(free_of));
         let sets = partitioned_gpus(cluster.devices(), &pool);
         gpus.extend(sets.iter().map(|gpu| GpuFree::slices(gpu.free)));
     }
-    gpus.truncate(GPUS_MAX as usize);
+    gpus.truncate(most as usize);
     gpus.sort_unstable();
     NodeState {
         group: None,
         cpu_milli: free(ResourceId::CPU),
         memory_mib: free(ResourceId::MEMORY) / MIB,
         gpus: gpus.into(),
+        replicas,
     }
 }
 

@@ -9,7 +9,8 @@ use super::demand::Demand;
 /// Rules for packing; those of the first profile that has some count for the whole ledger.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PackingRules {
-    /// Extended resources that count whole GPUs.
+    /// Extended resources that count GPUs, or replicas of them where a node's label
+    /// `<resource>.replicas` says that a plugin shares them by time.
     pub resources: BTreeSet<Text>,
     /// Drivers whose devices are GPUs.
     pub drivers: BTreeSet<Text>,
@@ -30,10 +31,9 @@ pub struct PackingRules {
 
 impl Default for PackingRules {
     fn default() -> PackingRules {
-        let one = |name: &str| BTreeSet::from([Text::from(name)]);
         PackingRules {
-            resources: one("nvidia.com/gpu"),
-            drivers: one("gpu.nvidia.com"),
+            resources: ["nvidia.com/gpu", "nvidia.com/gpu.shared"].map(Text::from).into(),
+            drivers: BTreeSet::from([Text::from("gpu.nvidia.com")]),
             device_classes: ["gpu.nvidia.com", "mig.nvidia.com"].map(Text::from).into(),
             prior: Vec::new(),
             prior_pods: 500,

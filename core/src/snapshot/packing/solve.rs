@@ -9,7 +9,7 @@ use super::classes::Class;
 use super::demand::{Admits, Demand};
 use super::gpu::{GpuFree, WHOLE_MILLI, Want};
 use super::grid::{Lanes, PAIRS, add, worths};
-use super::prices::{Admitted, Place, Prices, copies};
+use super::prices::{Kind, Place, Prices, copies};
 use super::states::NodeState;
 use super::tables::{FINE, Offer, Offers, Table, n_cells};
 
@@ -45,6 +45,8 @@ struct Group {
     offers: Offers,
     /// By class.
     admitted: Vec<bool>,
+    /// What a pod takes there, by class. Unit: thousandths of a GPU.
+    sizes: Vec<i64>,
     table: Table,
     /// By pair: number of GPUs by cell.
     gpus: Vec<Vec<i64>>,
@@ -59,6 +61,8 @@ struct Nodes {
     worth: Lanes,
     /// Number of GPUs by cell.
     cells: Vec<(usize, i64)>,
+    /// Number of GPUs of which nothing is left: they are worth nothing.
+    n_spent: u64,
     cpu_milli: i64,
     memory_mib: i64,
     n_whole: i64,
@@ -69,7 +73,11 @@ struct Nodes {
 struct Wanted {
     id: u32,
     demand: Arc<Demand>,
+    /// Place of what it says of nodes among all that is said.
+    admits: Option<usize>,
     weight: i64,
+    /// What a pod takes where it takes most. Unit: thousandths of a GPU.
+    size: i64,
     /// Takes part in the tables.
     priced: bool,
     /// What its CPU and memory cost, by pair. Unit: as the tables.
@@ -80,8 +88,8 @@ struct Wanted {
 pub(super) struct Solver {
     classes: Vec<Wanted>,
     groups: Vec<Group>,
-    group_ids: BTreeMap<Admitted, u32>,
-    admits: Vec<Arc<Admits>>,
+    kinds: BTreeMap<Kind, u32>,
+    admits: Arc<[Arc<Admits>]>,
     nodes: Vec<Nodes>,
     n_cells: usize,
     idle_milli: i64,
@@ -97,11 +105,13 @@ pub(super) struct Solver {
 }
 
 /// A picture of what is free and wanted.
-pub(super) struct Picture<'a> {
-    pub(super) classes: Vec<&'a Class>,
-    pub(super) admits: Vec<Arc<Admits>>,
-    pub(super) group_ids: BTreeMap<Admitted, u32>,
-    /// With their groups of `group_ids` and how many nodes are in each.
+pub(super) struct Picture {
+    pub(super) classes: Vec<Class>,
+    /// Ascending.
+    pub(super) admits: Arc<[Arc<Admits>]>,
+    /// Numbered in their order.
+    pub(super) kinds: BTreeMap<Kind, u32>,
+    /// With their groups of `kinds` and how many nodes are in each.
     pub(super) states: Vec<(NodeState, i64)>,
     /// More is expected than fits if a class names models.
     pub(super) room_for_named: bool,
@@ -109,35 +119,40 @@ pub(super) struct Picture<'a> {
 
 impl Solver {
     /// Returns `None` if there is nothing to price: no GPUs, none idle, or nobody who wants one.
-    pub(super) fn new(picture: Picture<'_>, effort: Effort) -> Option<Solver> {
-        let Picture { classes, admits, group_ids, states, room_for_named } = picture;
-        let gpus_max = states.iter().map(|(state, _)| state.gpus.len()).max().unwrap_or(0);
+    pub(super) fn new(picture: Picture, effort: Effort) -> Option<Solver> {
+        let Picture { classes, admits, kinds, states, room_for_named } = picture;
+        let gpus_max = states.iter().map(|(state, _)| state.n_gpus()).max().unwrap_or(0);
         let of_all = |of: fn(&NodeState) -> i64| -> i64 {
             states.iter().map(|(state, count)| of(state) * count).sum()
         };
         let idle_milli = of_all(NodeState::idle_milli);
-        let capacity_milli = of_all(|state| state.gpus.len() as i64 * WHOLE_MILLI);
-        let weighed = |class: &&Class| class.weight.saturating_mul(class.demand.want.total_milli());
-        let weighed = classes.iter().map(weighed).fold(0, i64::saturating_add);
-        if idle_milli == 0 || weighed == 0 {
-            return None;
-        }
-        let named = |class: &&Class| {
+        let capacity_milli = of_all(|state| state.n_gpus() as i64 * WHOLE_MILLI);
+        let named = |class: &Class| {
             let Admits { node_selector, required, .. } = &*class.demand.admits;
             !node_selector.is_empty() || required.is_some()
         };
         let more = room_for_named && classes.iter().any(named);
         let partitioned = states.iter().any(|(state, _)| state.partitioned());
         let sigma: Vec<i64> = classes.iter().map(|class| class.sigma).collect();
-        let wanted: Vec<Wanted> =
-            classes.iter().map(|class| Wanted::new(class, gpus_max as i64)).collect();
-        let groups = group_ids.keys().map(|bits| Group::new(bits, &admits, &wanted)).collect();
+        let mut wanted: Vec<Wanted> =
+            classes.iter().map(|class| Wanted::new(class, &admits, gpus_max as i64)).collect();
+        let groups: Vec<Group> = kinds.keys().map(|kind| Group::new(kind, &wanted)).collect();
+        for (at, class) in wanted.iter_mut().enumerate() {
+            let sizes =
+                groups.iter().filter(|group| group.admitted[at]).map(|group| group.sizes[at]);
+            class.size = sizes.max().unwrap_or(class.size);
+        }
+        let weighed = wanted.iter().map(|class| class.weight.saturating_mul(class.size));
+        let weighed = weighed.fold(0, i64::saturating_add);
+        if idle_milli == 0 || weighed == 0 {
+            return None;
+        }
         let mut solver = Solver {
             sums: vec![0; sigma.len()],
             sigma,
             groups,
             classes: wanted,
-            group_ids,
+            kinds,
             admits,
             nodes: states.iter().filter_map(|(state, count)| Nodes::new(state, *count)).collect(),
             n_cells: n_cells(partitioned),
@@ -178,11 +193,11 @@ impl Solver {
         for group in &mut self.groups {
             let of_shares = group.shares.iter().zip(&mut group.offers.shares);
             for (of, (_, gains)) in of_shares {
-                *gains = best_gains(of, &self.classes, &self.sigma);
+                *gains = best_gains(of, &self.classes, &self.sigma, &group.sizes);
             }
             let of_parts = group.parts.iter().zip(&mut group.offers.parts);
             for (of, (_, gains)) in of_parts {
-                *gains = best_gains(of, &self.classes, &self.sigma);
+                *gains = best_gains(of, &self.classes, &self.sigma, &group.sizes);
             }
             steps += group.table.fill(&group.offers, partitioned) * STEPS_A_ROW;
             steps += self.classes.len() as u64 * STEPS_A_ROW;
@@ -202,6 +217,7 @@ impl Solver {
                 }
                 steps += *count as u64 * STEPS_A_ROW;
             }
+            steps += nodes.n_spent * STEPS_A_ROW;
             let least = worth.iter().take(PAIRS).enumerate().min_by_key(|(_, worth)| **worth);
             let pair = least.map_or(0, |(pair, _)| pair);
             for (cell, count) in &nodes.cells {
@@ -226,7 +242,7 @@ impl Solver {
         let shrunk = (1_000_000 + 20_000 * u64::from(self.round)).isqrt();
         let half = self.effort.rounds / 2;
         for (at, class) in self.classes.iter().enumerate().filter(|(_, class)| class.priced) {
-            let size = class.demand.want.total_milli();
+            let size = class.size;
             let of_one = class.demand.want.count().max(1);
             let excess = used[at] * POD / of_one - self.expected(class, self.idle_milli);
             let change = i128::from(self.effort.step)
@@ -256,7 +272,8 @@ impl Solver {
         let found = found.map(|(class, sigma)| (class.id, *sigma)).collect();
         let prices = Prices {
             admits: self.admits,
-            groups: self.group_ids,
+            kinds: self.kinds.keys().cloned().collect(),
+            groups: self.kinds,
             values,
             n_cells: self.n_cells,
             places,
@@ -273,9 +290,9 @@ impl Solver {
             true => self.idle_milli,
             false => self.idle_milli.max(self.capacity_milli * HORIZON / 100),
         };
-        let several = |class: &&Wanted| class.demand.want.count() >= 2 && class.weight > 0;
-        let place = |class: &Wanted| {
-            let groups: Vec<bool> = self.groups.iter().map(|g| g.admits(class, self)).collect();
+        let several = |class: &Wanted| class.demand.want.count() >= 2 && class.weight > 0;
+        let place = |(at, class): (usize, &Wanted)| {
+            let groups: Vec<bool> = self.groups.iter().map(|group| group.admitted[at]).collect();
             let there = self.nodes.iter().filter(|nodes| groups[nodes.group as usize]);
             let there = there.map(|nodes| nodes.count * nodes.copies(&class.demand)).sum::<i64>();
             let (count, most) = (class.demand.want.count(), self.gpus_max as i64);
@@ -284,19 +301,21 @@ impl Solver {
             let weight = (weight + most * POD / 2) / (most * POD);
             Place { demand: Arc::clone(&class.demand), weight, groups }
         };
-        let places = self.classes.iter().filter(several).map(place);
+        let places = self.classes.iter().enumerate().filter(|(_, class)| several(class)).map(place);
         places.filter(|place| place.weight > 0).collect()
     }
 }
 
 impl Wanted {
-    fn new(class: &Class, gpus_max: i64) -> Wanted {
+    fn new(class: &Class, admits: &[Arc<Admits>], gpus_max: i64) -> Wanted {
         let demand = Arc::clone(&class.demand);
         let count = demand.want.count();
-        let costs = worths(demand.cpu_milli, demand.memory_mib, FINE);
+        let costs = worths::<{ FINE as u64 }>(demand.cpu_milli, demand.memory_mib);
         Wanted {
             id: class.id,
+            admits: admits.binary_search(&demand.admits).ok(),
             weight: class.weight,
+            size: demand.want.total_milli(),
             // What wants every GPU of a node is no filling for single ones.
             priced: count > 0 && (count < gpus_max || gpus_max == 1) && class.weight > 0,
             demand,
@@ -304,22 +323,28 @@ impl Wanted {
         }
     }
 
-    /// Returns what putting one there gains, for each GPU that it takes.
-    fn gains(&self, sigma: i64) -> Lanes {
-        let size = self.demand.want.total_milli() * FINE - sigma / (SIGMA / FINE);
-        let (size, count) = (size as i32, self.demand.want.count().max(1) as i32);
-        match count {
+    /// Returns what putting one there gains, where that takes `size`, for each GPU that it takes.
+    fn gains(&self, sigma: i64, size: i64) -> Lanes {
+        let size = (size * FINE - sigma / (SIGMA / FINE)) as i32;
+        match self.demand.want.count().max(1) as i32 {
             1 => self.costs.map(|cost| size - cost),
             count => self.costs.map(|cost| (size - cost) / count),
         }
     }
+
+    /// As [`Wanted::gains`], at one pair of prices.
+    fn gain(&self, sigma: i64, size: i64, pair: usize) -> i32 {
+        let size = (size * FINE - sigma / (SIGMA / FINE)) as i32;
+        (size - self.costs[pair]) / self.demand.want.count().max(1) as i32
+    }
 }
 
 /// Returns what the best of some classes gains, at each pair of prices.
-fn best_gains(of: &[u16], classes: &[Wanted], sigma: &[i64]) -> Lanes {
+fn best_gains(of: &[u16], classes: &[Wanted], sigma: &[i64], sizes: &[i64]) -> Lanes {
     let mut best = [i32::MIN / 8; PAIRS + 1];
     for class in of.iter().map(|class| usize::from(*class)) {
-        for (best, gain) in best.iter_mut().zip(classes[class].gains(sigma[class])) {
+        let gains = classes[class].gains(sigma[class], sizes[class]);
+        for (best, gain) in best.iter_mut().zip(gains) {
             *best = gain.max(*best);
         }
     }
@@ -327,20 +352,22 @@ fn best_gains(of: &[u16], classes: &[Wanted], sigma: &[i64]) -> Lanes {
 }
 
 impl Group {
-    fn new(bits: &[u64], admits: &[Arc<Admits>], classes: &[Wanted]) -> Group {
-        let bit = |at: usize| bits.get(at / 64).is_some_and(|word| word >> (at % 64) & 1 == 1);
-        let admitted = |class: &Wanted| {
-            admits.iter().position(|known| *known == class.demand.admits).is_some_and(bit)
+    fn new(kind: &Kind, classes: &[Wanted]) -> Group {
+        let admitted = |class: &Wanted| class.admits.is_some_and(|at| kind.admits(at));
+        let wants = classes.iter().map(|class| class.demand.want.of_replicas(kind.replicas));
+        let wants: Vec<_> = wants.collect();
+        let mut group = Group {
+            admitted: classes.iter().map(admitted).collect(),
+            sizes: wants.iter().map(|want| want.total_milli()).collect(),
+            ..Group::default()
         };
-        let mut group =
-            Group { admitted: classes.iter().map(admitted).collect(), ..Group::default() };
         let mut shares: BTreeMap<usize, Vec<u16>> = BTreeMap::new();
         let mut parts: BTreeMap<Arc<[u8]>, Vec<u16>> = BTreeMap::new();
         for (at, class) in classes.iter().enumerate() {
             if !class.priced || !group.admitted[at] {
                 continue;
             }
-            match (&class.demand.want, class.demand.want.share_cells()) {
+            match (&*wants[at], wants[at].share_cells(kind.replicas)) {
                 (Want::Part(places), _) => {
                     parts.entry(Arc::clone(places)).or_default().push(at as u16);
                 }
@@ -358,7 +385,7 @@ impl Group {
 
     /// Counts what is put on the group's GPUs, by class. Returns the number of steps it took.
     fn count_uses(&mut self, classes: &[Wanted], sigma: &[i64], used: &mut [i64]) -> u64 {
-        let Group { shares, parts, offers, table, gpus, .. } = self;
+        let Group { shares, parts, offers, table, gpus, sizes, .. } = self;
         for (pair, gpus) in gpus.iter_mut().enumerate() {
             table.place(offers, pair, gpus, |offer, count| {
                 let (of, gains) = match offer {
@@ -366,7 +393,7 @@ impl Group {
                     Offer::Part(at) => (&parts[at], &offers.parts[at].1),
                 };
                 let mut of = of.iter().map(|class| usize::from(*class));
-                let gain = |class: usize| classes[class].gains(sigma[class])[pair];
+                let gain = |class: usize| classes[class].gain(sigma[class], sizes[class], pair);
                 if let Some(class) = of.find(|class| gain(*class) == gains[pair]) {
                     used[class] += count;
                 }
@@ -374,17 +401,13 @@ impl Group {
         }
         gpus.iter().map(|gpus| gpus.len() as u64).sum()
     }
-
-    fn admits(&self, class: &Wanted, solver: &Solver) -> bool {
-        let at = solver.classes.iter().position(|known| known.id == class.id);
-        at.is_some_and(|at| self.admitted[at])
-    }
 }
 
 impl Nodes {
     fn new(state: &NodeState, count: i64) -> Option<Nodes> {
         let mut cells: Vec<(usize, i64)> = Vec::new();
-        for cell in state.gpus.iter().map(|gpu: &GpuFree| gpu.cell()) {
+        let left = state.gpus.iter().filter(|gpu| gpu.idle_milli() > 0);
+        for cell in left.map(|gpu: &GpuFree| gpu.cell()) {
             match cells.iter_mut().find(|(known, _)| *known == cell) {
                 Some((_, count)) => *count += 1,
                 None => cells.push((cell, 1)),
@@ -394,7 +417,8 @@ impl Nodes {
         Some(Nodes {
             group: state.group?,
             count,
-            worth: worths(cpu_milli, memory_mib, FINE),
+            worth: worths::<{ FINE as u64 }>(cpu_milli, memory_mib),
+            n_spent: state.gpus.iter().filter(|gpu| gpu.idle_milli() == 0).count() as u64,
             cells,
             cpu_milli,
             memory_mib,

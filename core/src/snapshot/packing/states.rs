@@ -13,8 +13,10 @@ pub struct NodeState {
     pub(super) group: Option<u32>,
     pub cpu_milli: i64,
     pub memory_mib: i64,
-    /// Ascending.
+    /// Ascending. Where GPUs are given out in replicas, an entry is a replica.
     pub gpus: Arc<[GpuFree]>,
+    /// Of each GPU, by a device plugin that shares them by time; 1 where none does.
+    pub replicas: u16,
 }
 
 impl NodeState {
@@ -22,7 +24,11 @@ impl NodeState {
         self.gpus.iter().map(|gpu| gpu.idle_milli()).sum()
     }
 
-    /// Number of GPUs of which nothing is taken.
+    pub(super) fn n_gpus(&self) -> usize {
+        self.gpus.len() / usize::from(self.replicas.max(1))
+    }
+
+    /// Number of GPUs of which nothing is taken. Replicas are given out one by one.
     pub(super) fn n_whole(&self) -> i64 {
         self.gpus.iter().filter(|gpu| gpu.is_whole()).count() as i64
     }
@@ -105,10 +111,9 @@ impl States {
         }
     }
 
-    /// Forgets every state, so that nodes enter theirs anew. Returns them as they were.
-    pub(super) fn begin_anew(&mut self) -> States {
-        let fresh = States { epoch: self.epoch + 1, ..States::default() };
-        std::mem::replace(self, fresh)
+    /// Takes the place of `old`: nothing that was worked out for its states holds here.
+    pub(super) fn follow(&mut self, old: &States) {
+        self.epoch += old.epoch + 1;
     }
 
     pub(super) fn epoch(&self) -> u64 {

@@ -1,8 +1,9 @@
 //! The index follows the ledger, overlays too, and finds prices when enough is known.
 
 use crate::snapshot::{ClusterEvent, Overlay};
-use crate::types::{Node, PodRequests, PodSpec, Resources, Text};
+use crate::types::{Labels, Node, PodRequests, PodSpec, Resources, Text};
 
+use super::finding::{FIRST_AFTER, STEPS_A_NODE};
 use super::*;
 
 fn resources(cpu: i64, gpus: i64) -> Resources {
@@ -128,4 +129,139 @@ fn a_prior_is_enough_for_prices() {
     assert_eq!(solve(&mut cluster), 0, "nobody has asked what nodes there are");
     cluster.declare_demand(&Arc::new(wanted));
     assert_eq!(solve(&mut cluster), 1);
+}
+
+/// A node of eight GPUs, each of which a device plugin gives out in four replicas as `resource`.
+fn sharing(name: &str, resource: &str) -> ClusterEvent {
+    let mut allocatable = resources(96, 0);
+    allocatable.set(&resource.into(), 32);
+    let replicas = ("nvidia.com/gpu.replicas".into(), "4".into());
+    ClusterEvent::NodeApplied(Node {
+        name: name.into(),
+        uid: name.into(),
+        labels: Labels::new(vec![replicas]),
+        allocatable,
+        pods_max: 110,
+        ..Node::default()
+    })
+}
+
+#[test]
+fn a_replica_is_a_part_of_a_gpu() {
+    let mut cluster = cluster();
+    cluster.fold(sharing("shared", "nvidia.com/gpu"));
+    cluster.fold(ClusterEvent::PodApplied(Box::new(pod("there", 3, Some("shared")))));
+    let wanted = demand(&cluster, &pod("p", 1, None));
+    cluster.declare_demand(&wanted);
+    let shared = cluster.nodes().index("shared").unwrap();
+    let state = cluster.packing().unwrap().state(shared).unwrap();
+    assert_eq!((state.n_gpus(), state.idle_milli()), (8, 8 * 1000 - 3 * 250));
+    for at in 0..FIRST_AFTER {
+        cluster.count_demand(&PodUid(format!("p-{at}").into()), &wanted);
+    }
+    assert_eq!(solve(&mut cluster), 1);
+    let packing = cluster.packing().unwrap();
+    assert_eq!(packing.gpus_max(), 8, "not as many as there are replicas");
+    let (plain, book) = (cluster.nodes().index("a").unwrap(), packing.book(shared).unwrap());
+    assert_eq!(book.values[0][24], 0, "less than a replica is nothing");
+    assert!((1..=250).contains(&book.values[0][25]), "{} for a quarter", book.values[0][25]);
+    assert!(packing.book(plain).unwrap().values[0][100] > 250, "there it is a whole GPU");
+    cluster.declare_demand(&wanted);
+    let packing = cluster.packing().unwrap();
+    let class = packing.class(&wanted);
+    let taken = |node| {
+        let (_, way) = packing.outcomes(class, &wanted, node).remove(0);
+        way.from.idle_milli() - way.to.idle_milli()
+    };
+    assert_eq!((taken(shared), taken(plain)), (250, 1000));
+}
+
+#[test]
+fn who_asks_for_shared_gpus_is_expected_only_where_there_are_some() {
+    let mut cluster = cluster();
+    cluster.fold(sharing("shared", "nvidia.com/gpu.shared"));
+    let mut asks = pod("p", 0, None);
+    let mut requests = PodRequests::default();
+    requests.real.set(&"nvidia.com/gpu.shared".into(), 1);
+    asks.spec = Arc::new(PodSpec { requests, ..PodSpec::default() });
+    let wanted = demand(&cluster, &asks);
+    cluster.declare_demand(&wanted);
+    for at in 0..FIRST_AFTER {
+        cluster.count_demand(&PodUid(format!("p-{at}").into()), &wanted);
+    }
+    assert_eq!(solve(&mut cluster), 1);
+    let packing = cluster.packing().unwrap();
+    let worth = |name, cell: usize| {
+        let node = cluster.nodes().index(name).unwrap();
+        packing.book(node).unwrap().values[0][cell]
+    };
+    assert_eq!((worth("a", 100), worth("shared", 25) > 0), (0, true));
+}
+
+/// Nodes of which a quarter are sharing theirs, and enough pods for prices.
+fn large() -> (Cluster, Arc<Demand>) {
+    let mut cluster = Cluster::default();
+    cluster.set_packing(PackingRules::default());
+    for at in 0..LARGE {
+        let name = format!("n-{at:03}");
+        cluster.fold(match at % 4 {
+            0 => sharing(&name, "nvidia.com/gpu"),
+            _ => node(&name, 8),
+        });
+    }
+    let wanted = demand(&cluster, &pod("p", 1, None));
+    cluster.declare_demand(&wanted);
+    for at in 0..FIRST_AFTER {
+        cluster.count_demand(&PodUid(format!("p-{at}").into()), &wanted);
+    }
+    (cluster, wanted)
+}
+
+const LARGE: u64 = 400;
+
+#[test]
+fn prices_are_the_same_in_one_go_and_in_many() {
+    let (mut at_once, _) = large();
+    assert!(at_once.advance_packing(u64::MAX) > 0);
+    assert!(!at_once.packing_waits());
+    let (mut sliced, _) = large();
+    let mut most = 0;
+    while sliced.packing_waits() {
+        most = most.max(sliced.advance_packing(10));
+    }
+    assert!(most < LARGE * STEPS_A_NODE / 4, "{most} steps are not one slice of many");
+    let books = |cluster: &Cluster| {
+        let of = |at| cluster.packing().unwrap().book(NodeIdx(at)).unwrap();
+        [of(0), of(1)]
+    };
+    assert_eq!(books(&sliced), books(&at_once));
+}
+
+#[test]
+fn what_changes_while_prices_are_found_is_as_if_it_had_been_so() {
+    let (mut cluster, wanted) = large();
+    let mut placed = 0;
+    while cluster.packing_waits() {
+        cluster.advance_packing(100);
+        placed += 1;
+        let on = format!("n-{:03}", placed * 7 % LARGE);
+        let pod = pod(&format!("placed-{placed}"), 1, Some(&on));
+        if placed < 200 {
+            cluster.fold(ClusterEvent::PodApplied(Box::new(pod)));
+            // Somebody asks, so that the index is brought up to date meanwhile.
+            cluster.declare_demand(&wanted);
+        }
+        if placed == 50 {
+            cluster.fold(node("new", 8));
+        }
+    }
+    assert!(placed > 50, "it took {placed} slices");
+    cluster.declare_demand(&wanted);
+    let packing = cluster.packing().unwrap();
+    let class = packing.class(&wanted);
+    assert!(packing.solves() > 0);
+    for at in 0..=LARGE as u32 {
+        let key = |class| packing.key(&cluster, class, &wanted, NodeIdx(at));
+        assert_eq!(key(class), key(None), "node {at}, looked up and anew");
+    }
 }

@@ -49,6 +49,7 @@ pub(super) fn read<'a>(
     let mut reading = Reading::new(devices, claims);
     reading.tell_apart(others);
     reading.refuse_all_of_unknown(&pools)?;
+    reading.make_room(pools.iter().map(|pool| pool.devices.len()).sum());
     for pool in pools.iter().enumerate() {
         reading.read_pool(pool)?;
     }
@@ -90,6 +91,8 @@ struct Reading<'a> {
     slice: Option<SliceIdx>,
     /// Of each device of the problem.
     found: Vec<NodeDevice<'a>>,
+    /// By profile: the last model that gives something, and which amounts.
+    given: Vec<Option<(&'a DeviceModel, u32)>>,
 }
 
 impl<'a> Reading<'a> {
@@ -107,6 +110,7 @@ impl<'a> Reading<'a> {
             answers: Vec::new(),
             slice: None,
             found: Vec::new(),
+            given: Vec::new(),
         };
         for (claim, demand) in claims.iter().enumerate() {
             for (at, request) in demand.requests.iter().enumerate() {
@@ -125,6 +129,17 @@ impl<'a> Reading<'a> {
         for request in requests.flat_map(|request| &request.alternatives) {
             self.profile_of(request);
         }
+    }
+
+    /// Most nodes have few devices, and most of those are looked at by every profile.
+    fn make_room(&mut self, n_devices: usize) {
+        self.found.reserve(n_devices);
+        self.problem.devices.reserve(n_devices);
+        self.problem.rooms.reserve(n_devices);
+        for profile in &mut self.problem.profiles {
+            profile.candidates.reserve(n_devices);
+        }
+        self.given = vec![None; self.requests.len()];
     }
 
     fn add_need(&mut self, claim: u32, request: u32, alternatives: &'a [DeviceRequest]) {

@@ -1,10 +1,12 @@
 //! Which devices are candidates of which requests.
 
+use std::ptr;
+
 use berth_core::snapshot::devices::gather::{NodeDevice, NodePool, PoolState};
 use berth_core::snapshot::devices::pools::SliceIdx;
 use berth_core::snapshot::devices::selections::Selected;
 use berth_core::types::Text;
-use berth_core::types::device::Placement;
+use berth_core::types::device::{DeviceModel, Placement};
 
 use super::super::super::filter::tolerated;
 use super::super::amounts::amounts;
@@ -80,21 +82,28 @@ impl<'a> Reading<'a> {
             self.problem.profiles[profile].blocked |= all;
             return Ok(());
         }
-        let model = &device.device.model;
-        let asked = model.multi_allocatable || !request.capacity.is_empty();
-        let given = match asked {
-            true => amounts(request, &model.capacity),
-            false => Some(Box::default()),
+        let model: &'a DeviceModel = &device.device.model;
+        let given = match self.given[profile] {
+            Some((of, amounts)) if ptr::eq(of, model) => Some(amounts),
+            _ if model.multi_allocatable => {
+                let Some(given) = amounts(request, &model.capacity) else { return Ok(()) };
+                let amounts = self.add_amounts(given);
+                self.given[profile] = Some((model, amounts));
+                Some(amounts)
+            }
+            _ if !request.capacity.is_empty() && amounts(request, &model.capacity).is_none() => {
+                return Ok(());
+            }
+            _ => None,
         };
-        let Some(given) = given else { return Ok(()) };
         let index = match self.supported(device) {
             true => self.enter(pool, device, entered),
             false => None,
         };
         self.problem.profiles[profile].blocked |= all && (!usable || index.is_none());
         let Some(device) = index else { return Ok(()) };
-        let amounts = model.multi_allocatable.then(|| self.add_amounts(given));
-        self.problem.profiles[profile].candidates.push(Candidate { device, amounts });
+        let candidate = Candidate { device, amounts: given };
+        self.problem.profiles[profile].candidates.push(candidate);
         Ok(())
     }
 
