@@ -74,7 +74,7 @@ pub use classes::ClassCounts;
 pub use decision::{Decision, Notice, PlanId, Question, QuestionId, Urgency, Write, WriteId};
 pub use input::{Answer, Consultant, Input, PodRead, WriteResult, Written};
 pub use measures::{Bound, Eviction, FailedPlan, PermitWait};
-pub use report::{CycleReport, NodeScores, Outcome, Rejected, ReportLevel};
+pub use report::{CycleReport, NodeScores, Outcome, PlacementCounts, Rejected, ReportLevel};
 pub use setup::{AlwaysGate, Dependence, Limits, OnEverything, Setup};
 pub use timing::{Called, Code, Hinted, NoStopwatch, Stopwatch};
 
@@ -183,6 +183,9 @@ impl Engine {
         self.advance_groups();
         let ended = self.cluster.end_refusals(self.now);
         self.after_changes(ended);
+        if self.may_begin() {
+            self.settle_topologies();
+        }
         self.queue.flush(self.now);
         let mut budget = Budget::new(self.setup.limits.steps_a_poll);
         let mut working = false;

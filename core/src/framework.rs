@@ -20,7 +20,9 @@ pub use args::{ArgError, Args, parse_duration_ms};
 pub use cycle::{Cycle, CycleState, DeviceOrder, DeviceSets, SetRating};
 pub use groups::{GroupRules, Preflight};
 pub use hints::{Hint, HintContext, Interest};
-pub use placement::{Placement, PlacementAsk, PlacementGenerate, PlacementScore, Proposal, Room};
+pub use placement::{
+    Placement, PlacementAsk, PlacementGenerate, PlacementScore, Proposal, Room, Shared,
+};
 pub use plan::{ClaimWrite, Op, ReadBack, StageDraft, WriteDraft};
 pub use points::{
     Bind, ClassPart, Classify, Explain, Filter, Normalize, Permit, PlacementFeasible, PluginDef,

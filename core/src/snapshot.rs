@@ -2,7 +2,7 @@
 //!
 //! [`cluster::Cluster`] is the only thing that counts capacity. [`overlay::Overlay`] is a what-if
 //! change of it that is taken back unless committed. What cluster-wide plugins need counted is an
-//! index kept here ([`counts`], [`images`], [`storage`], [`devices`], [`packing`], [`fabric`]), folded
+//! index kept here ([`counts`], [`images`], [`storage`], [`devices`], [`topologies`], [`packing`], [`fabric`]), folded
 //! on every change, on overlays too.
 
 pub mod changes;
@@ -28,6 +28,7 @@ mod refusals;
 pub mod sizes;
 pub mod storage;
 mod telling;
+pub mod topologies;
 
 pub use changes::Version;
 pub use cluster::{Cluster, IndexRef};
@@ -48,3 +49,4 @@ pub use overlay::{Mark, Overlay};
 pub use packing::{Packing, PackingRules};
 pub use pods::{Place, PodRecord};
 pub use sizes::LedgerSizes;
+pub use topologies::{Contradiction, Topologies};

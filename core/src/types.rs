@@ -1,7 +1,7 @@
 //! Values that scheduling reads, in units, without Kubernetes' wire format.
 //!
 //! Reading order: [`text`], [`time`], [`resources`], [`requests`], [`selector`], [`pod`], [`node`],
-//! [`volume`], [`workload`], [`device`], [`claim`], [`group`], [`topology`], [`numa`], [`value`].
+//! [`volume`], [`workload`], [`device`], [`claim`], [`group`], [`topology`], [`tree`], [`numa`], [`value`].
 
 pub mod claim;
 pub mod device;
@@ -15,6 +15,7 @@ pub mod selector;
 pub mod text;
 pub mod time;
 pub mod topology;
+pub mod tree;
 pub mod value;
 pub mod volume;
 pub mod workload;
@@ -35,4 +36,5 @@ pub use selector::{LabelSelector, Labels, NodeSelector, NodeTerm, Operator, Requ
 pub use text::{Interner, Text};
 pub use time::{Span, Timestamp};
 pub use topology::{GpuSet, NodeTopology};
+pub use tree::{HyperNode, TopologyKey, TopologyObject};
 pub use value::Value;

@@ -1,28 +1,32 @@
 //! TopologyPlacementGenerator: a group that must stay together goes into one domain of a topology.
 //!
-//! A domain is made of the nodes that have the same value of a label. Where the arguments name levels
-//! above that label, nodes in one domain agree in those too, so racks of the same name in two blocks
-//! are two racks.
+//! A domain is made of the nodes that have the same value of a label, or that a HyperNode lists. Where
+//! the arguments or an object name levels above that label, nodes in one domain agree in those too, so
+//! racks of the same name in two blocks are two racks.
 //!
 //! Source of the verdicts: `plugins/topologyaware` of kube-scheduler 1.37, which knows one required
 //! label. Preferred levels are those of Kueue's topology-aware scheduling: where no domain of one
 //! holds the group, the level above is tried.
 
 mod args;
+mod compute_domains;
 mod domains;
 mod hints;
+mod levels;
 
 use std::sync::Arc;
 
 use berth_core::framework::{
-    Args, Placement, PlacementAsk, PlacementGenerate, PluginDef, Points, Reason,
+    Args, Placement, PlacementAsk, PlacementGenerate, PluginDef, Points, Reason, Shared,
 };
-use berth_core::snapshot::{Cluster, NodeSet};
-use berth_core::types::Text;
-use berth_core::types::group::{TopologyConstraint, TopologyLevel};
+use berth_core::snapshot::{Cluster, NodeIdx, NodeSet};
+use berth_core::types::group::TopologyConstraint;
+use berth_core::types::tree::Level;
+use berth_core::types::{Pod, Text};
 
-use args::Level;
+use compute_domains::ComputeDomains;
 use domains::Domain;
+use levels::Meant;
 
 const NAME: &str = "TopologyPlacementGenerator";
 const HOSTNAME: &str = "kubernetes.io/hostname";
@@ -37,18 +41,26 @@ pub(crate) const PLUGIN: PluginDef = PluginDef {
 struct TopologyPlacementGenerator {
     /// From the largest domains to the smallest.
     levels: Vec<Level>,
+    compute_domains: ComputeDomains,
 }
 
 fn build(args: &Args, points: &mut Points) {
-    let plugin = Arc::new(TopologyPlacementGenerator { levels: args::read(args) });
+    let plugin = Arc::new(TopologyPlacementGenerator {
+        levels: args::levels(args),
+        compute_domains: args::compute_domains(args),
+    });
     points.placement_generate(plugin.clone());
     points.interest(plugin);
 }
 
 impl PlacementGenerate for TopologyPlacementGenerator {
-    fn labels(&self, constraints: &[TopologyConstraint]) -> Vec<Text> {
-        let named = constraints.iter().filter_map(|it| self.label(&it.level).ok());
-        self.levels.iter().map(|level| level.label.clone()).chain(named).collect()
+    fn labels(&self, constraints: &[TopologyConstraint], cluster: &Cluster) -> Vec<Text> {
+        let meant = constraints.iter().filter_map(|it| self.meant(&it.level, cluster).ok());
+        meant.flat_map(Meant::labels).collect()
+    }
+
+    fn shared(&self, members: &[&Pod], cluster: &Cluster) -> Vec<Shared> {
+        self.compute_domains.shared(members, cluster)
     }
 
     /// Cost: O(nodes) for each level that is asked for.
@@ -58,26 +70,26 @@ impl PlacementGenerate for TopologyPlacementGenerator {
         cluster: &Cluster,
     ) -> Result<Vec<Placement>, Reason> {
         let everything = || cluster.nodes().iter().map(|(node, _)| node).collect();
-        let start = Domain {
-            name: "all nodes".into(),
-            nodes: ask.within.cloned().unwrap_or_else(everything),
-        };
-        let mut required = vec![start];
+        let mut nodes = ask.within.cloned().unwrap_or_else(everything);
+        self.compute_domains.leave_to_others(&mut nodes, ask.members, cluster);
+        let start = Domain { name: "all nodes".into(), nodes };
+        let (mut required, mut levels) = (vec![start], Vec::new());
         for constraint in ask.constraints.iter().filter(|it| it.required) {
-            let label = self.label(&constraint.level)?;
-            required = self.cut(&required, &label, cluster);
-            if !ask.running.is_empty() {
-                required = vec![running_in(required, &label, &ask, cluster)?];
+            let meant = self.meant(&constraint.level, cluster)?;
+            required = meant.cut(&required, cluster);
+            let running = running(&ask, constraint);
+            if !running.is_empty() {
+                required = vec![running_in(required, &meant, &running, cluster)?];
             }
+            levels.push(meant);
         }
-        // A wish for a level that nobody knows is no reason to wait.
-        let mut wishes = ask.constraints.iter().filter(|it| !it.required);
-        let wished = wishes.find_map(|wish| self.label(&wish.level).ok());
-        let tiers = wished.map_or_else(Vec::new, |label| self.tiers(&label, ask.constraints));
+        let wish = ask.constraints.iter().find(|it| !it.required);
+        let running = wish.map_or_else(|| ask.running.to_vec(), |wish| running(&ask, wish));
+        let tiers = self.tiers(ask.constraints, &levels, cluster);
         let mut placements = Vec::new();
-        for (tier, label) in (0..).zip(&tiers) {
-            let mut domains = self.cut(&required, label, cluster);
-            domains.retain(|it| ask.running.iter().all(|node| it.nodes.contains(*node)));
+        for (tier, meant) in (0..).zip(&tiers) {
+            let mut domains = meant.cut(&required, cluster);
+            domains.retain(|it| running.iter().all(|node| it.nodes.contains(*node)));
             placements.extend(domains.into_iter().map(|it| it.placement(tier)));
         }
         let last = tiers.len() as u32;
@@ -87,54 +99,18 @@ impl PlacementGenerate for TopologyPlacementGenerator {
 }
 
 impl TopologyPlacementGenerator {
-    /// Returns the node label of a level.
-    ///
-    /// # Errors
-    /// It is none.
-    fn label(&self, level: &TopologyLevel) -> Result<Text, Reason> {
-        match level {
-            TopologyLevel::Named(name) => {
-                let known = self.levels.iter().find(|level| level.name.as_ref() == Some(name));
-                Ok(known.map_or_else(|| name.clone(), |level| level.label.clone()))
-            }
-            TopologyLevel::Tier(tier) => self.tier(*tier),
-        }
-    }
-
-    fn tier(&self, tier: u32) -> Result<Text, Reason> {
-        let mut above_nodes = self.levels.iter().rev().filter(|level| &*level.label != HOSTNAME);
-        let nth = (tier as usize).checked_sub(1).and_then(|at| above_nodes.nth(at));
-        nth.map(|level| level.label.clone()).ok_or_else(|| {
-            let known = self.levels.iter().filter(|level| &*level.label != HOSTNAME).count();
-            let text = format!(
-                "topology tier {tier} is not known: the arguments of {NAME} name levels for {known}"
-            );
-            Reason::from(Text::from(text))
-        })
-    }
-
-    /// Returns the labels to be tried one after the other: the wished one, and those of larger
-    /// domains as far as they are inside what is required.
-    fn tiers(&self, wished: &Text, constraints: &[TopologyConstraint]) -> Vec<Text> {
-        let required: Vec<Text> = constraints
-            .iter()
-            .filter(|it| it.required)
-            .filter_map(|it| self.label(&it.level).ok())
-            .collect();
-        let above = self.above(wished).iter().rev().map(|level| level.label.clone());
-        let chain = std::iter::once(wished.clone()).chain(above);
-        chain.take_while(|label| !required.contains(label)).collect()
-    }
-
-    /// Returns the levels of larger domains, the largest first.
-    fn above(&self, label: &Text) -> &[Level] {
-        let at = self.levels.iter().position(|level| level.label == *label).unwrap_or(0);
-        &self.levels[..at]
-    }
-
-    fn cut(&self, domains: &[Domain], label: &Text, cluster: &Cluster) -> Vec<Domain> {
-        let above: Vec<&Text> = self.above(label).iter().map(|level| &level.label).collect();
-        domains::cut(domains, label, &above, cluster)
+    /// Returns what is to be tried one after the other: the wished level, and larger domains as far
+    /// as they are inside what is required.
+    fn tiers(
+        &self,
+        constraints: &[TopologyConstraint],
+        required: &[Meant],
+        cluster: &Cluster,
+    ) -> Vec<Meant> {
+        let mut wishes = constraints.iter().filter(|it| !it.required);
+        let wished = wishes.find_map(|wish| self.wished(&wish.level, cluster));
+        let chain = wished.into_iter().flat_map(|wished| wished.and_above(cluster));
+        chain.take_while(|meant| !required.iter().any(|it| it.reached_by(meant))).collect()
     }
 }
 
@@ -144,28 +120,36 @@ impl Domain {
     }
 }
 
-/// Members that run already say where the others go.
+/// Returns the nodes of the pods that a constraint is about and that run already.
+fn running(ask: &PlacementAsk<'_>, constraint: &TopologyConstraint) -> Vec<NodeIdx> {
+    let peers = ask.peers.iter().filter(|_| constraint.span.is_some());
+    ask.running.iter().chain(peers).copied().collect()
+}
+
+/// Pods that run already say where the others go.
 fn running_in(
     domains: Vec<Domain>,
-    label: &Text,
-    ask: &PlacementAsk<'_>,
+    level: &Meant,
+    running: &[NodeIdx],
     cluster: &Cluster,
 ) -> Result<Domain, Reason> {
-    let inside = |nodes: &NodeSet| ask.running.iter().all(|node| nodes.contains(*node));
+    let inside = |nodes: &NodeSet| running.iter().all(|node| nodes.contains(*node));
     if let Some(domain) = domains.iter().find(|it| inside(&it.nodes)) {
         return Ok(domain.clone());
     }
-    let nodes = cluster.nodes();
-    let outside = ask
-        .running
-        .iter()
-        .find(|node| nodes.node(**node).is_none_or(|object| object.labels.value(label).is_none()));
-    let text = match outside {
-        Some(node) => {
-            let name = &nodes.slot(*node).name;
+    let all = Domain { name: Text::default(), nodes: running.iter().copied().collect() };
+    let known: Vec<Domain> = level.cut(std::slice::from_ref(&all), cluster);
+    let outside = running.iter().find(|node| !known.iter().any(|it| it.nodes.contains(**node)));
+    let text = match (outside, level) {
+        (None, _) => format!("members of the group run in different domains of {level}"),
+        (Some(node), Meant::Label { label, .. }) => {
+            let name = &cluster.nodes().slot(*node).name;
             format!("a member of the group runs on node {name}, which has no label {label}")
         }
-        None => format!("members of the group run in different domains of {label}"),
+        (Some(node), Meant::Tier(_)) => {
+            let name = &cluster.nodes().slot(*node).name;
+            format!("a member of the group runs on node {name}, which is in no {level}")
+        }
     };
     Err(Reason::from(Text::from(text)))
 }

@@ -117,8 +117,9 @@ mod tests {
 
     #[test]
     fn a_dialect_that_nobody_knows_is_refused_with_those_that_are_known() {
-        refused(&[("a", "dialects: [native, coscheduling, volcano, kueue]")], &[]);
-        let known = "supported values: \"coscheduling\", \"kueue\", \"native\", \"volcano\"";
+        refused(&[("a", "dialects: [native, coscheduling, volcano, kai, kueue]")], &[]);
+        let known = "supported values: \"coscheduling\", \"kai\", \"kueue\", \"native\", \
+                     \"volcano\"";
         let path = "profiles[0].pluginConfig[0].args.dialects[1]";
         let want = format!("{path}: Unsupported value: \"Volcano\": {known}");
         refused(&[("a", "dialects: [kueue, Volcano]")], &[&want]);

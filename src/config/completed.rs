@@ -194,7 +194,9 @@ fn default_args(plugin: &str) -> Value {
         "NodeResourcesBalancedAllocation" => json!({"resources": cpu_and_memory()}),
         "NodeResourcesFit" => json!({"scoringStrategy": {"type": "LeastAllocated"}}),
         "PodTopologySpread" => json!({"defaultingType": "System"}),
-        "TopologyPlacementGenerator" => json!({"levels": []}),
+        "TopologyPlacementGenerator" => json!({
+            "levels": [], "computeDomains": "Required", "exclusiveCliques": false,
+        }),
         "VolumeBinding" => json!({
             "bindTimeoutSeconds": 600,
             "shape": [{"utilization": 0, "score": 10}, {"utilization": 100, "score": 0}],

@@ -1,8 +1,9 @@
-//! The objects of groups on the server: which kinds it has, the watches that come and go with them,
+//! The objects of dialects on the server: which kinds it has, the watches that come and go with them,
 //! and whose status is ours to write.
 //!
 //! Only the dialects that some profile honours are asked for. A kind that isn't served, or can't be
-//! listed, holds nobody but the pods that say they are in its groups.
+//! listed, holds nobody but the pods that say they are in its groups; one that describes topologies
+//! holds nobody.
 //!
 //! Reading order: this file, `presence` (what is served), `peers` (who else writes).
 
@@ -40,7 +41,7 @@ pub struct Dialects {
 #[derive(Default)]
 struct Known {
     /// By kind in the newest version.
-    served: BTreeMap<GroupObject, Served>,
+    served: BTreeMap<Kind, Served>,
     /// Dialects whose own scheduler is known not to lead.
     ours: BTreeSet<Dialect>,
 }
@@ -48,7 +49,7 @@ struct Known {
 /// A kind as the server has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Served {
-    object: GroupObject,
+    kind: Kind,
     /// The status has a path of its own.
     status: bool,
 }
@@ -100,9 +101,10 @@ impl Dialects {
     #[cfg(test)]
     pub(super) fn serving_all() -> Dialects {
         let dialects = Dialects::new(dialect::ALL.to_vec(), None);
-        for object in dialects.objects() {
-            let served = Served { object, status: object.has_status() };
-            dialects.known().served.insert(object, served);
+        for object in dialects.honoured.iter().flat_map(|def| def.objects()) {
+            let kind = Kind::Group(object);
+            let served = Served { kind, status: object.has_status() };
+            dialects.known().served.insert(kind, served);
             dialects.known().ours.insert(object.dialect());
         }
         dialects
@@ -117,13 +119,14 @@ impl Dialects {
         &self.honoured
     }
 
-    fn objects(&self) -> impl Iterator<Item = GroupObject> {
-        self.honoured.iter().flat_map(|def| def.objects())
+    /// Each in the newest version.
+    fn kinds(&self) -> impl Iterator<Item = Kind> {
+        self.honoured.iter().flat_map(|def| kinds_of(def))
     }
 
     /// Returns the kinds that are watched now.
     pub fn watched(&self) -> Vec<Kind> {
-        self.known().served.values().map(|served| Kind::Group(served.object)).collect()
+        self.known().served.values().map(|served| served.kind).collect()
     }
 
     /// Waits until the server has been asked for all kinds once.
@@ -141,21 +144,24 @@ impl Dialects {
         let no_object = || NotTold::NoObject { dialect, group: group.clone() };
         let family = dialect::object_of(group.dialect, group.kind).ok_or_else(no_object)?;
         let known = self.known();
-        let served = known.served.get(&family).ok_or(NotTold::NotServed { dialect })?;
-        if !known.ours.contains(&group.dialect) {
+        let served = known.served.get(&Kind::Group(family));
+        let Some(Served { kind: kind @ Kind::Group(object), status }) = served.copied() else {
+            return Err(NotTold::NotServed { dialect });
+        };
+        if !known.ours.contains(&group.dialect) || !family.is_told() {
             return Err(NotTold::Foreign { dialect });
         }
-        let collection = kinds::collection_path(Kind::Group(served.object), &group.namespace);
-        let status = if served.status { "/status" } else { "" };
+        let collection = kinds::collection_path(kind, &group.namespace);
+        let status = if status { "/status" } else { "" };
         let path = format!("{collection}/{}{status}", group.name);
-        Ok(StatusAt { object: served.object, path })
+        Ok(StatusAt { object, path })
     }
 
     /// Tells the engine that nothing is known yet of the kinds that may come. Call it before
     /// anything that tells of pods.
     pub fn announce(&self, sink: &Sender<Input>) {
-        for object in self.objects() {
-            tell_synced(sink, object, false);
+        for kind in self.kinds() {
+            tell_synced(sink, kind, false);
         }
     }
 
@@ -169,9 +175,14 @@ impl Dialects {
     }
 }
 
+/// Returns the kinds of objects of a dialect, each in the newest version.
+fn kinds_of(def: &DialectDef) -> impl Iterator<Item = Kind> + use<> {
+    def.objects().map(Kind::Group).chain(def.tree().map(Kind::Tree))
+}
+
 /// A kind that isn't there has nothing that could be missed, and is up to date.
-fn tell_synced(sink: &Sender<Input>, object: GroupObject, synced: bool) {
-    let kind = Text::from(kinds::resource(Kind::Group(object)));
+fn tell_synced(sink: &Sender<Input>, kind: Kind, synced: bool) {
+    let kind = Text::from(kinds::resource(kind));
     // Nobody listens only while the program ends.
     let _ = sink.send(Input::Watch { kind, synced });
 }

@@ -10,7 +10,7 @@ use berth_core::engine::{
     Written,
 };
 use berth_core::framework::Op;
-use berth_core::snapshot::{Cluster, ClusterEvent};
+use berth_core::snapshot::{Cluster, ClusterEvent, Contradiction};
 use berth_core::types::{Pod, Text};
 use tracing::{debug, info, warn};
 
@@ -18,10 +18,11 @@ use super::clock::Clock;
 use super::compare::camera::Asked;
 use super::dispatch::{Job, Outbox};
 use super::doubt;
-use super::events::{EventQueue, Happening};
+use super::events::{EventQueue, Happening, Subject};
 use super::planted;
 use super::request::About;
 use crate::observe::metrics::Recorder;
+use crate::wire::dialect::DialectDef;
 
 /// Inputs folded between two polls, so that decisions are not put off for ever by a busy watch.
 const FOLD_MAX: usize = 4096;
@@ -192,6 +193,15 @@ impl Driver {
             Decision::Notice(Notice::BelowMinimum { pod, scheduler_name, message, .. }) => {
                 warn!(%pod, "{message}");
                 self.events.push(Happening::below_minimum(pod, scheduler_name, message));
+            }
+            Decision::Notice(Notice::InvalidTopology(Contradiction { key, uid, what })) => {
+                warn!(topology = %key, "{what}");
+                if let Some(kind) = DialectDef::named(key.dialect).and_then(DialectDef::tree) {
+                    let subject = Subject::tree(kind, key.name, uid);
+                    let who = self.engine.profiles().first().map(|it| it.scheduler_name.clone());
+                    let who = who.unwrap_or_default();
+                    self.events.push(Happening::invalid_topology(subject, who, what));
+                }
             }
             Decision::Notice(Notice::Odd { subject, message }) => warn!(%subject, "{message}"),
             Decision::Report(report) => log_report(&report),

@@ -20,6 +20,7 @@ use super::client::{Api, Call, SendError};
 use super::dispatch::Outbox;
 use super::forbidden::Forbidden;
 use super::rate::TokenBucket;
+use crate::wire::dialect::tree::TreeObject;
 use body::Series;
 use series::{Post, SeriesBook};
 
@@ -39,6 +40,7 @@ const FLUSH: Duration = Duration::from_secs(10);
 /// What is told about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subject {
+    api_version: &'static str,
     kind: &'static str,
     /// Empty for what has none.
     namespace: Text,
@@ -48,13 +50,34 @@ pub struct Subject {
 
 impl Subject {
     pub fn node(name: Text, uid: Text) -> Subject {
-        Subject { kind: "Node", namespace: Text::default(), name, uid }
+        Subject::cluster_wide("v1", "Node", name, uid)
+    }
+
+    /// An object that describes a topology.
+    pub fn tree(kind: TreeObject, name: Text, uid: Text) -> Subject {
+        Subject::cluster_wide(kind.api_version(), kind.kind(), name, uid)
+    }
+
+    fn cluster_wide(
+        api_version: &'static str,
+        kind: &'static str,
+        name: Text,
+        uid: Text,
+    ) -> Subject {
+        Subject { api_version, kind, namespace: Text::default(), name, uid }
     }
 }
 
 impl From<PodRef> for Subject {
     fn from(pod: PodRef) -> Subject {
-        Subject { kind: "Pod", namespace: pod.namespace, name: pod.name, uid: pod.uid.0 }
+        let api_version = "v1";
+        Subject {
+            api_version,
+            kind: "Pod",
+            namespace: pod.namespace,
+            name: pod.name,
+            uid: pod.uid.0,
+        }
     }
 }
 
@@ -74,6 +97,7 @@ pub enum What {
     Scheduled,
     FailedScheduling,
     BelowMinimum,
+    InvalidGpuTopology,
     InvalidTopology,
 }
 
@@ -92,8 +116,13 @@ impl Happening {
     }
 
     /// What a node says of its GPUs can't be understood.
-    pub fn invalid_topology(node: Subject, scheduler_name: Text, problem: Text) -> Happening {
-        Happening::new(node, scheduler_name, What::InvalidTopology, problem)
+    pub fn invalid_gpu_topology(node: Subject, scheduler_name: Text, problem: Text) -> Happening {
+        Happening::new(node, scheduler_name, What::InvalidGpuTopology, problem)
+    }
+
+    /// What an object says of a topology can't be understood, or contradicts others.
+    pub fn invalid_topology(tree: Subject, scheduler_name: Text, problem: Text) -> Happening {
+        Happening::new(tree, scheduler_name, What::InvalidTopology, problem)
     }
 
     fn new(subject: impl Into<Subject>, scheduler_name: Text, what: What, note: Text) -> Happening {

@@ -14,6 +14,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use crate::wire::dialect::object::GroupObject;
+use crate::wire::dialect::tree::TreeObject;
 use crate::wire::meta::Meta;
 use crate::wire::{Kind, Problem, Tables, claim, device, k8s, node, numa, pod, volume, workload};
 
@@ -85,7 +86,7 @@ pub fn needed(profiles: &[Profile]) -> Vec<Kind> {
         }
         // The newest one unless the server doesn't have it.
         Kind::DeviceTaintRuleV1beta2 | Kind::DeviceTaintRuleV1alpha3 => false,
-        Kind::NodeResourceTopology | Kind::Group(_) => false,
+        Kind::NodeResourceTopology | Kind::Group(_) | Kind::Tree(_) => false,
     };
     Kind::all().filter(needed).collect()
 }
@@ -113,6 +114,7 @@ pub fn list_path(kind: Kind) -> String {
         }
         Kind::NodeResourceTopology => format!("/apis/{}/noderesourcetopologies", kind.names().0),
         Kind::Group(object) => format!("/apis/{}/{}", object.api_version(), object.resource()),
+        Kind::Tree(object) => format!("/apis/{}/{}", object.api_version(), object.resource()),
     }
 }
 
@@ -133,13 +135,13 @@ pub fn plural(kind: Kind) -> String {
     path.rsplit('/').next().unwrap_or_default().to_owned()
 }
 
-/// Returns what tells the resource from all others: its name, and of groups, which several have by
+/// Returns what tells the resource from all others: its name, and of dialects, which several have by
 /// one name, the API group too, as in `podgroups.scheduling.k8s.io`.
 pub fn resource(kind: Kind) -> String {
     match kind {
-        Kind::Group(object) => {
-            let group = object.api_version().split('/').next().unwrap_or_default();
-            format!("{}.{group}", object.resource())
+        Kind::Group(_) | Kind::Tree(_) => {
+            let group = kind.names().0.split('/').next().unwrap_or_default();
+            format!("{}.{group}", plural(kind))
         }
         kind => plural(kind),
     }
@@ -182,6 +184,12 @@ impl Dependence for ByKind {
             Kind::Group(object) => {
                 Some(pod.group_hints().iter().any(|hint| hint.dialect == object.dialect()))
             }
+            // Objects of the dialect may name a level that the pod does not.
+            Kind::Tree(object) => Some(
+                pod.group_hints()
+                    .iter()
+                    .any(|hint| hint.dialect == object.dialect() || !hint.topology.is_empty()),
+            ),
         }
     }
 }
@@ -229,6 +237,7 @@ pub fn read(kind: Kind, json: &str, tables: &Mutex<Tables>) -> Result<Seen, Unre
             raw.read(numa::report, |report| Event::NumaReportApplied(Box::new(report)))
         }
         Kind::Group(object) => raw.group(object),
+        Kind::Tree(object) => raw.tree(object),
     }
 }
 
@@ -301,6 +310,14 @@ impl Raw<'_> {
         let event = ClusterEvent::Groups(GroupEvent::Applied(Box::new(read.group)));
         Ok(Seen { identity, event, problems: read.problems })
     }
+
+    fn tree(self, object: TreeObject) -> Result<Seen, Unreadable> {
+        let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
+        let read = object.read(self.json, &mut tables)?;
+        let identity = identity_of(&read.meta.object)?;
+        let event = ClusterEvent::Groups(GroupEvent::TopologyApplied(Box::new(read.object)));
+        Ok(Seen { identity, event, problems: read.problems })
+    }
 }
 
 /// Returns the event that an object is gone.
@@ -341,6 +358,10 @@ pub fn deleted(kind: Kind, key: &Key, uid: &Text) -> ClusterEvent {
         Kind::Group(object) => {
             let key = GroupKey { dialect: object.dialect(), kind: object.makes(), namespace, name };
             ClusterEvent::Groups(GroupEvent::Deleted { key, uid: uid.clone() })
+        }
+        Kind::Tree(object) => {
+            let (key, uid) = (object.key(name), uid.clone());
+            ClusterEvent::Groups(GroupEvent::TopologyDeleted { key, uid })
         }
     }
 }

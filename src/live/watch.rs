@@ -269,12 +269,17 @@ impl Watch {
         }
     }
 
-    /// Reports what a node says of its GPUs and can't be understood: once, as long as it stands, and
-    /// only where we lead.
+    /// Reports what a node says of its GPUs, or an object of a topology, and can't be understood:
+    /// once, as long as it stands, and only where we lead.
     fn report(&mut self, key: &Key, uid: &Text, problems: &[Problem]) {
         let of_gpus = |problem: &&Problem| problem.path.contains(GPU_TOPOLOGY);
-        let Some(problem) = problems.iter().find(of_gpus).filter(|_| self.kind == Kind::Node)
-        else {
+        let (name, uid) = (key.name.clone(), uid.clone());
+        let found = match self.kind {
+            Kind::Node => problems.iter().find(of_gpus).map(|it| (it, Subject::node(name, uid))),
+            Kind::Tree(kind) => problems.first().map(|it| (it, Subject::tree(kind, name, uid))),
+            _ => None,
+        };
+        let Some((problem, subject)) = found else {
             self.reported.remove(key);
             return;
         };
@@ -283,9 +288,11 @@ impl Watch {
             return;
         }
         let Reporter { events, scheduler_name } = &self.source.reporter;
-        let node = Subject::node(key.name.clone(), uid.clone());
-        let note = Text::from(problem.as_str());
-        events.push(Happening::invalid_topology(node, scheduler_name.clone(), note));
+        let (who, note) = (scheduler_name.clone(), Text::from(problem.as_str()));
+        events.push(match self.kind {
+            Kind::Node => Happening::invalid_gpu_topology(subject, who, note),
+            _ => Happening::invalid_topology(subject, who, note),
+        });
         self.reported.insert(key.clone(), problem);
     }
 
@@ -296,6 +303,7 @@ impl Watch {
                 _ if self.synced => "",
                 Kind::Group(_) => "; its groups wait meanwhile",
                 Kind::NodeResourceTopology => "; nothing is known of NUMA cells meanwhile",
+                Kind::Tree(_) => "; groups do without what it says of topologies",
                 _ => "; nothing is scheduled meanwhile",
             };
             warn!(resource = %self.resource, "can't {verb}, trying on{waiting}: {problem}");

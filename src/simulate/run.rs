@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use berth_core::engine::{Engine, Notice, Setup};
 use berth_core::framework::Profile;
-use berth_core::snapshot::{ClusterEvent, DeviceEvent, GroupEvent};
+use berth_core::snapshot::{ClusterEvent, Contradiction, DeviceEvent, GroupEvent};
 use berth_core::types::{Node, Pod, PodUid, ResourceClaim, Text, Timestamp};
 use berth_sim::{Kind, Patience, Quiet, Simulation, World};
 
@@ -99,6 +99,8 @@ impl Play {
                     claims::keep_status(self.simulation.world(), &mut claim);
                     event(Object::ResourceClaim(claim))
                 }
+                // As live, where only the objects of these dialects are watched.
+                Object::Topology(object) if !self.honours(object.key.dialect) => continue,
                 other => event(other),
             };
             self.simulation.world_mut().apply(event, now);
@@ -116,6 +118,12 @@ impl Play {
                 pod.clone();
         }
         self.seen = self.simulation.world().version();
+    }
+
+    fn honours(&self, dialect: &str) -> bool {
+        let profiles = self.simulation.engine().profiles().iter();
+        let mut rules = profiles.filter_map(|profile| profile.groups.as_ref());
+        rules.any(|rules| rules.dialects.contains(dialect))
     }
 
     /// A bound pod stays where it is, also if the file that replaces it names no node.
@@ -172,6 +180,10 @@ impl Play {
                 Notice::Scheduled { pod, .. } | Notice::FailedScheduling { pod, .. } => pod,
                 Notice::BelowMinimum { message, .. } => {
                     self.odd.push(message.to_string());
+                    continue;
+                }
+                Notice::InvalidTopology(Contradiction { key, what, .. }) => {
+                    self.odd.push(format!("topology {key}: {what}"));
                     continue;
                 }
                 Notice::Odd { subject, message } => {
@@ -296,5 +308,6 @@ fn event(object: Object) -> ClusterEvent {
         Object::DeviceTaintRule(rule) => ClusterEvent::Devices(DeviceEvent::TaintRuleApplied(rule)),
         Object::NumaReport(report) => ClusterEvent::NumaReportApplied(report),
         Object::PodGroup(group) => ClusterEvent::Groups(GroupEvent::Applied(group)),
+        Object::Topology(object) => ClusterEvent::Groups(GroupEvent::TopologyApplied(object)),
     }
 }

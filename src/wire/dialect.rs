@@ -7,13 +7,15 @@
 //! Adding one touches its file, a line of [`ALL`], and a file of cases in `tests/dialects`.
 //!
 //! Reading order: this file, [`object`] (what their objects have in common), `topology` (what pods say of
-//! it in whichever dialect), then one dialect each.
+//! it in whichever dialect), [`tree`] (objects that describe topologies), then one dialect each.
 
 pub mod coscheduling;
+pub mod kai;
 pub mod kueue;
 pub mod native;
 pub mod object;
 mod topology;
+pub mod tree;
 pub mod volcano;
 
 use berth_core::types::group::{Dialect, GroupHint, GroupKind};
@@ -24,6 +26,7 @@ use super::k8s::pod::SchedulingGroup;
 use super::meta::Meta;
 use super::reading::Reading;
 use object::{GroupObject, ObjectDef};
+use tree::{TreeDef, TreeObject};
 
 /// A convention for groups.
 pub struct DialectDef {
@@ -36,6 +39,8 @@ pub struct DialectDef {
     /// Kinds of objects that make its groups. Without the first one on the server the dialect is
     /// off; none: pods say all there is.
     objects: &'static [&'static ObjectDef],
+    /// The kind of objects by which it describes topologies. It may be there or not.
+    tree: Option<&'static TreeDef>,
     /// The Lease of its own scheduler. While somebody holds that, the status of its objects is not
     /// ours to write.
     pub peer: Option<Peer>,
@@ -49,8 +54,8 @@ pub struct Peer {
 }
 
 /// Every dialect. The order is that of the hints of a pod; which one counts is said by its rank.
-pub static ALL: [&DialectDef; 4] =
-    [&native::DIALECT, &coscheduling::DIALECT, &volcano::DIALECT, &kueue::DIALECT];
+pub static ALL: [&DialectDef; 5] =
+    [&native::DIALECT, &coscheduling::DIALECT, &volcano::DIALECT, &kai::DIALECT, &kueue::DIALECT];
 
 impl DialectDef {
     /// Returns the dialect that a profile lists by this name.
@@ -62,11 +67,21 @@ impl DialectDef {
     pub fn objects(&self) -> impl Iterator<Item = GroupObject> + use<> {
         self.objects.iter().map(|def| GroupObject::newest(def))
     }
+
+    /// Returns the kind by which it describes topologies, in the newest version.
+    pub fn tree(&self) -> Option<TreeObject> {
+        self.tree.map(TreeObject::newest)
+    }
 }
 
 /// Returns every kind of object that makes groups, in every version, newest first.
 pub fn objects() -> impl Iterator<Item = GroupObject> {
     ALL.into_iter().flat_map(|def| def.objects()).flat_map(GroupObject::versions)
+}
+
+/// Returns every kind of object that describes topologies, in every version, newest first.
+pub fn trees() -> impl Iterator<Item = TreeObject> {
+    ALL.into_iter().filter_map(DialectDef::tree).flat_map(TreeObject::versions)
 }
 
 /// Returns the kind of the objects that make groups of a dialect, in the newest version.
@@ -151,7 +166,10 @@ mod tests {
                 assert_eq!(object_of(object.dialect(), object.makes()), Some(object));
                 assert!(object.versions().all(|version| version.family() == object));
             }
-            assert_eq!(def.peer.is_some(), def.objects().next().is_some(), "whose status it is");
+            let tree = def.tree();
+            assert!(tree.is_none_or(|tree| tree.dialect() == def.dialect));
+            assert!(tree.is_none_or(|tree| tree.versions().all(|it| it.family() == tree)));
+            assert_eq!(def.peer.is_some(), def.objects().any(GroupObject::is_told), "whose status");
         }
         assert!(DialectDef::named("slurm").is_none());
         // Only Kubernetes' own counts without being asked for, and nothing beats it.

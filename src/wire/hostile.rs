@@ -49,6 +49,24 @@ fn busy_slice() -> Value {
 }
 
 /// A group that uses everything that some dialect reads.
+/// Levels for those that read levels, members for the others.
+fn busy_tree() -> Value {
+    json!({
+        "metadata": {"name": "tree-1", "uid": "u", "resourceVersion": "7"},
+        "spec": {
+            "levels": [{"nodeLabel": "block"}, {"nodeLabel": "rack", "alias": "Rack"}],
+            "tier": 2,
+            "tierName": "spine",
+            "members": [
+                {"type": "Node", "selector": {"exactMatch": {"name": "n-1"}}},
+                {"type": "Node", "selector": {"regexMatch": {"pattern": "^n-[0-9]+$"}}},
+                {"type": "Node", "selector": {"labelMatch": {"matchLabels": {"a": "b"}}}},
+                {"type": "HyperNode", "selector": {"exactMatch": {"name": "s0"}}},
+            ],
+        },
+    })
+}
+
 fn busy_group() -> Value {
     json!({
         "metadata": {"namespace": "team", "name": "group-1", "uid": "u"},
@@ -191,6 +209,18 @@ proptest! {
         prop_assert_eq!(group.problem.is_some(), decoded.problems.iter().any(of_spec));
         // Whoever can't be understood is told so, whatever was said before.
         prop_assert!(group.problem.is_some() || group.quorum != Quorum::AtLeast(0));
+    }
+
+    #[test]
+    fn a_broken_topology_keeps_its_name_and_tells_what_is_wrong(
+        object in prop::sample::select(super::dialect::trees().collect::<Vec<_>>()),
+        changes in changes(),
+    ) {
+        let json = mutated(busy_tree(), &changes, "/metadata");
+        let decoded = decode(Kind::Tree(object), json, &mut Tables::default()).unwrap();
+        let Object::Topology(tree) = decoded.object else { panic!("no topology") };
+        prop_assert_eq!(&*tree.key.name, "tree-1");
+        prop_assert!(tree.problem.is_none() || !decoded.problems.is_empty());
     }
 
     #[test]

@@ -6,12 +6,14 @@ use berth_core::types::volume::{
 use berth_core::types::workload::{Namespace, PodSelectorOwner};
 use berth_core::types::{
     DeviceClass, DeviceTaintRule, Node, NumaReport, Pod, PodGroup, ResourceClaim, ResourceSlice,
+    TopologyObject,
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::dialect;
 use super::dialect::object::GroupObject;
+use super::dialect::tree::TreeObject;
 use super::problem::Problem;
 use super::tables::Tables;
 use super::{claim, device, node, numa, pod, volume, workload};
@@ -43,6 +45,8 @@ pub enum Kind {
     NodeResourceTopology,
     /// Objects that make groups of pods.
     Group(GroupObject),
+    /// Objects that describe topologies.
+    Tree(TreeObject),
 }
 
 impl Kind {
@@ -71,7 +75,9 @@ impl Kind {
     /// Returns every kind, in every version.
     pub fn all() -> impl Iterator<Item = Kind> {
         let custom = [Kind::NodeResourceTopology];
-        Kind::OF_KUBERNETES.into_iter().chain(custom).chain(dialect::objects().map(Kind::Group))
+        let of_dialects = dialect::objects().map(Kind::Group);
+        let of_dialects = of_dialects.chain(dialect::trees().map(Kind::Tree));
+        Kind::OF_KUBERNETES.into_iter().chain(custom).chain(of_dialects)
     }
 
     /// Returns `apiVersion` and `kind` as they stand in an object.
@@ -97,6 +103,7 @@ impl Kind {
             Kind::DeviceTaintRuleV1alpha3 => ("resource.k8s.io/v1alpha3", "DeviceTaintRule"),
             Kind::NodeResourceTopology => ("topology.node.k8s.io/v1alpha2", "NodeResourceTopology"),
             Kind::Group(object) => (object.api_version(), object.kind()),
+            Kind::Tree(object) => (object.api_version(), object.kind()),
         }
     }
 
@@ -105,7 +112,17 @@ impl Kind {
         match self {
             Kind::DeviceTaintRuleV1beta2 | Kind::DeviceTaintRuleV1alpha3 => Kind::DeviceTaintRule,
             Kind::Group(object) => Kind::Group(object.family()),
+            Kind::Tree(object) => Kind::Tree(object.family()),
             kind => kind,
+        }
+    }
+
+    /// Returns a kind of a dialect in every version, newest first; of others just the kind.
+    pub fn versions(self) -> Vec<Kind> {
+        match self {
+            Kind::Group(object) => object.versions().map(Kind::Group).collect(),
+            Kind::Tree(object) => object.versions().map(Kind::Tree).collect(),
+            kind => vec![kind],
         }
     }
 
@@ -140,6 +157,7 @@ pub enum Object {
     DeviceTaintRule(Box<DeviceTaintRule>),
     NumaReport(Box<NumaReport>),
     PodGroup(Box<PodGroup>),
+    Topology(Box<TopologyObject>),
 }
 
 /// An object and what couldn't be understood of it.
@@ -198,6 +216,7 @@ pub fn decode(kind: Kind, json: Value, tables: &mut Tables) -> Result<Decoded, W
             from.read(numa::report, |report| Object::NumaReport(Box::new(report)))
         }
         Kind::Group(object) => from.group(object),
+        Kind::Tree(object) => from.tree(object),
     }
 }
 
@@ -235,6 +254,13 @@ impl From<'_> {
         let read = read.map_err(|source| WireError::Undecodable { kind, source })?;
         Ok(Decoded { object: Object::PodGroup(Box::new(read.group)), problems: read.problems })
     }
+
+    fn tree(self, object: TreeObject) -> Result<Decoded, WireError> {
+        let read = object.read(&self.json.to_string(), self.tables);
+        let kind = object.kind();
+        let read = read.map_err(|source| WireError::Undecodable { kind, source })?;
+        Ok(Decoded { object: Object::Topology(Box::new(read.object)), problems: read.problems })
+    }
 }
 
 #[cfg(test)]
@@ -260,6 +286,8 @@ mod tests {
                 object["spec"] = json!({"taint": {"key": "k", "effect": "NoSchedule"}});
             } else if matches!(kind, Kind::Group(_)) {
                 object["spec"] = json!({"schedulingPolicy": {"basic": {}}});
+            } else if matches!(kind, Kind::Tree(_)) {
+                object["spec"] = json!({"levels": [], "tier": 1});
             }
             let decoded = decode(kind, object, &mut Tables::default()).unwrap();
             assert_eq!(decoded.problems, []);

@@ -21,7 +21,6 @@ const OBSERVED: &str = "../shared/facts/observed-1.37/metrics.tsv";
 
 const BATCHING: &str = "pods are not batched: what is alike shares a class (berth_class_table_*)";
 const GO: &str = "tells of client-go's transports, which are not there";
-const PLACEMENTS: &str = "placements are counted together, not evaluated one by one";
 
 /// Families of kube-scheduler that Berth does not serve, and why.
 const LEFT_OUT: &[(&str, &str)] = &[
@@ -33,11 +32,8 @@ const LEFT_OUT: &[(&str, &str)] = &[
     ("rest_client_transport_create_calls_total", GO),
     ("scheduler_batch_attempts_total", BATCHING),
     ("scheduler_batch_cache_flushed_total", BATCHING),
-    ("scheduler_generated_placements_total", PLACEMENTS),
     ("scheduler_get_node_hint_duration_seconds", BATCHING),
     ("scheduler_goroutines", "there are none; berth_plans counts bindings under way"),
-    ("scheduler_placement_evaluation_duration_seconds", PLACEMENTS),
-    ("scheduler_placement_evaluations_total", PLACEMENTS),
     ("scheduler_store_schedule_results_duration_seconds", BATCHING),
     ("scheduler_workload_preemption_victims", "groups evict nobody yet"),
 ];
@@ -180,6 +176,14 @@ fn a_burst_is_counted() {
     assert_eq!(value(&groups), Some(1.0));
     let searched = "scheduler_podgroup_scheduling_algorithm_duration_seconds_count";
     assert_eq!(value(searched), Some(1.0));
+    // Both racks have room, and the first that was tried holds the group.
+    let generated = format!("scheduler_generated_placements_total{{{profile}}}");
+    assert_eq!(value(&generated), Some(2.0));
+    for family in ["placement_evaluations_total", "placement_evaluation_duration_seconds_count"] {
+        let of =
+            |result: &str| value(&format!("scheduler_{family}{{{profile},result=\"{result}\"}}"));
+        assert_eq!((of("feasible"), of("infeasible")), (Some(1.0), Some(0.0)), "{family}");
+    }
     assert!(value("berth_class_table_hits_total") > Some(50.0));
     assert!(value("process_resident_memory_bytes") > Some(1e6));
 }

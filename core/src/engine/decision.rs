@@ -1,6 +1,7 @@
 //! Everything the engine can ask for.
 
 use crate::framework::Op;
+use crate::snapshot::Contradiction;
 use crate::types::{GroupKey, PodRef, Span, Text, Timestamp};
 
 use super::report::CycleReport;
@@ -76,6 +77,8 @@ pub enum Notice {
         scheduler_name: Text,
         message: Text,
     },
+    /// An object that describes a topology contradicts others.
+    InvalidTopology(Contradiction),
     /// An input could not be used; the engine went on without it.
     Odd {
         subject: Text,

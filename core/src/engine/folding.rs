@@ -143,6 +143,13 @@ impl Engine {
         self.out.push_back(Decision::Notice(Notice::Odd { subject, message }));
     }
 
+    /// What objects say of topologies is put together before anybody asks where to go.
+    pub(super) fn settle_topologies(&mut self) {
+        for contradiction in self.cluster.settle_topologies() {
+            self.out.push_back(Decision::Notice(Notice::InvalidTopology(contradiction)));
+        }
+    }
+
     fn pod_appeared(&mut self, uid: &PodUid) {
         if !may_be_placed(&self.cluster, uid) {
             return;

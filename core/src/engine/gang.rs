@@ -29,6 +29,7 @@ use crate::types::{Pod, PodSpec, PodUid, Text};
 
 use super::budget::Budget;
 use super::placing::{Placed, Placer};
+use super::report::PlacementCounts;
 use super::unfit::Unplaced;
 
 use domains::Survey;
@@ -78,8 +79,12 @@ pub(super) struct Gang {
     chosen: BTreeMap<usize, usize>,
     /// What was found when a placement was looked for, the outermost unit first.
     surveyed: Option<Survey>,
+    /// Placements that were proposed, and those that don't hold what they were proposed for.
+    judged: PlacementCounts,
     /// The topology's version when placements were last looked for.
     topology: Option<Version>,
+    /// Nodes of pods of other groups that constraints are about too, likewise.
+    peers: BTreeSet<NodeIdx>,
     /// Plugins that turned a member away at any dead end: what helps there may help the group.
     rejectors: BTreeSet<&'static str>,
 }
@@ -141,7 +146,9 @@ impl Gang {
             furthest: None,
             chosen: BTreeMap::new(),
             surveyed: None,
+            judged: PlacementCounts::default(),
             topology: None,
+            peers: BTreeSet::new(),
             rejectors: BTreeSet::new(),
         }
     }
@@ -155,6 +162,14 @@ impl Gang {
     pub(super) fn placed(&self) -> impl Iterator<Item = (&PodUid, &Placed)> {
         let spots = self.frames.iter().filter_map(|frame| Some((frame.member()?, frame.spot()?)));
         spots.map(|(member, spot)| (self.uid(member), spot))
+    }
+
+    /// Returns what became of the placements; those that were chosen hold their parts if the group has
+    /// been `placed`.
+    pub(super) fn judged(&self, placed: bool) -> PlacementCounts {
+        let within = |at: &&usize| self.frames.get(**at).is_some_and(|it| it.placement().is_some());
+        let chosen = self.chosen.values().filter(within).count() as u32;
+        PlacementCounts { feasible: if placed { chosen } else { 0 }, ..self.judged }
     }
 
     fn uid(&self, member: usize) -> &PodUid {

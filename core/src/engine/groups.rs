@@ -3,7 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::framework::{GroupRules, NodeSet};
+use crate::framework::profile::Entry as PluginEntry;
+use crate::framework::{GroupRules, NodeSet, PlacementGenerate, Shared};
 use crate::queue::{Entry, EntryId, Station};
 use crate::snapshot::groups::view::Member;
 use crate::snapshot::{GroupChange, GroupView, Lack, Membership};
@@ -14,6 +15,7 @@ use super::attempt::Search;
 use super::folding::{ClosedGate, awaits_members};
 use super::gang::Gang;
 use super::gathering::Gathering;
+use super::guard::guarded;
 use super::placing::may_be_placed;
 use super::timing::Timing;
 
@@ -198,8 +200,9 @@ impl Engine {
 
     /// Where the profile knows no topologies, wishes are left out and what is required can't be had.
     fn follow_topology(&self, view: &mut GroupView, profile: usize) -> Option<Lack> {
-        if self.profiles.get(profile).is_none_or(|it| !it.placement_generate.is_empty()) {
-            return None;
+        let profile = self.profiles.get(profile)?;
+        if let Some(knows) = profile.placement_generate.first() {
+            return self.follow_shares(view, knows).err();
         }
         let required = view.units.iter().find_map(|unit| {
             let required = unit.topology.iter().find(|it| it.required)?;
@@ -215,6 +218,27 @@ impl Engine {
         }
         view.units.iter_mut().for_each(|unit| unit.topology.clear());
         None
+    }
+
+    /// Members that have something in common which binds them to one place become a part.
+    fn follow_shares(
+        &self,
+        view: &mut GroupView,
+        knows: &PluginEntry<dyn PlacementGenerate>,
+    ) -> Result<(), Lack> {
+        let pod = |at: usize| Some(&self.cluster.pod(&view.members[at].uid)?.pod);
+        let claiming = (0..view.members.len()).filter_map(|at| Some((at, pod(at)?)));
+        let claiming = claiming.filter(|(_, pod)| !pod.spec.claims.is_empty());
+        let (at, pods): (Vec<usize>, Vec<&Pod>) = claiming.unzip();
+        if pods.len() < 2 {
+            return Ok(());
+        }
+        let shares = guarded(knows.name, || knows.plugin.shared(&pods, &self.cluster));
+        for Shared { name, members, constraint } in shares.map_err(Lack::Refused)? {
+            let members = members.into_iter().filter_map(|member| at.get(member).copied());
+            view.keep_together(&name, &members.collect::<Vec<_>>(), constraint);
+        }
+        Ok(())
     }
 
     /// Begins the search of a group, or takes up the one under way if the group is as it was.
@@ -290,6 +314,8 @@ impl Engine {
         let keys: BTreeSet<GroupKey> = match change {
             GroupChange::Group { key } => BTreeSet::from([key.clone()]),
             GroupChange::Dialect { .. } => return self.rehome_all(),
+            // Nobody is a member of another group for it.
+            GroupChange::Topology { .. } => return,
         };
         for key in keys {
             self.rehome_members(&key);

@@ -29,9 +29,11 @@ impl Engine {
             return;
         }
         for (at, (placement, placed)) in found.placements.iter().zip(&found.placed).enumerate() {
-            let steps = if at == 0 { search.spent } else { 0 };
+            let first = at == 0;
+            let placements = search.gang.as_ref().filter(|_| first).map(|gang| gang.judged(true));
             let report = CycleReport {
-                steps,
+                steps: if first { search.spent } else { 0 },
+                placements: placements.unwrap_or_default(),
                 chosen: Some(placement.node_name.clone()),
                 feasible: placed.feasible,
                 best: placed.best.clone(),
@@ -245,6 +247,7 @@ impl Engine {
             rejected: Vec::new(),
             best: Vec::new(),
             steps: search.spent,
+            placements: search.gang.as_ref().map(|gang| gang.judged(false)).unwrap_or_default(),
             pauses: search.pauses,
         }
     }

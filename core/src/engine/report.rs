@@ -41,8 +41,20 @@ pub struct CycleReport {
     pub group: Option<Text>,
     /// Plugin calls that this attempt cost. Of a group's reports the first one has them.
     pub steps: u64,
+    /// What became of the placements that a group was tried in. As for `steps`.
+    pub placements: PlacementCounts,
     /// How often the attempt was put off because its poll's budget was used up.
     pub pauses: u32,
+}
+
+/// Placements of a group, such as racks, as far as a search has looked at them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PlacementCounts {
+    pub generated: u32,
+    /// They hold what the group needs: one for each part that has one of its own.
+    pub feasible: u32,
+    /// There is too little room in them, as was counted or found by trying.
+    pub infeasible: u32,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

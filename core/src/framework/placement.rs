@@ -29,12 +29,31 @@ pub struct PlacementAsk<'a> {
     pub within: Option<&'a NodeSet>,
     /// Nodes of members that have a place already.
     pub running: &'a [NodeIdx],
+    /// Nodes of pods that a constraint with a span is about too.
+    pub peers: &'a [NodeIdx],
+    /// Those that are meant, whether they have a place or not.
+    pub members: &'a [&'a Pod],
+}
+
+/// Members of a group that belong into one placement for something that they have in common.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shared {
+    /// What they share, as users know it.
+    pub name: Text,
+    /// Indices into the members that were asked about.
+    pub members: Vec<usize>,
+    pub constraint: TopologyConstraint,
 }
 
 /// Proposes placements.
 pub trait PlacementGenerate: Send + Sync {
     /// Returns the node labels that the answer will read: they are declared before.
-    fn labels(&self, constraints: &[TopologyConstraint]) -> Vec<Text>;
+    fn labels(&self, constraints: &[TopologyConstraint], cluster: &Cluster) -> Vec<Text>;
+
+    /// Says which of a group's members belong together beside what the group itself asks for.
+    fn shared(&self, _members: &[&Pod], _cluster: &Cluster) -> Vec<Shared> {
+        Vec::new()
+    }
 
     /// # Errors
     /// Why there can be none, whatever is free.

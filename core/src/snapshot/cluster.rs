@@ -22,11 +22,12 @@ use super::packing::Packing;
 use super::pods::{Place, PodRecord};
 use super::refusals::Refusals;
 use super::storage::Storage;
+use super::topologies::Topologies;
 
 /// Something cluster-wide that an answer can depend on; each has a version.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum IndexRef {
-    /// Which nodes there are, with their labels and taints.
+    /// Which nodes there are, with their labels and taints, and what objects say of topologies.
     Topology,
     Images,
     /// Claims, volumes, classes, drivers and attachments, not who uses them.
@@ -58,6 +59,7 @@ pub struct Cluster {
     pub(super) owners_version: Version,
     pub(super) topology_version: Version,
     pub(super) domains: Domains,
+    pub(super) topologies: Topologies,
     /// Placed pods with a required anti-affinity term.
     pub(super) anti_affine: BTreeSet<PodUid>,
     pub(super) nominations: BTreeMap<NodeIdx, BTreeSet<PodUid>>,
@@ -89,6 +91,7 @@ impl Default for Cluster {
             owners_version: Version::default(),
             topology_version: Version::default(),
             domains: Domains::default(),
+            topologies: Topologies::default(),
             anti_affine: BTreeSet::new(),
             nominations: BTreeMap::new(),
             nominated: BTreeMap::new(),

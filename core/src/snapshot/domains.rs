@@ -10,8 +10,9 @@ use crate::types::{Node, Text};
 use super::node_set::NodeSet;
 use super::nodes::{NodeIdx, Nodes};
 
-/// Labels that are kept at a time. Users name them: with more, all are dropped and begun anew.
-const LABELS_MAX: usize = 64;
+/// Labels that are kept at a time. Users name them: with more, all are dropped and begun anew. One
+/// question needs fewer: a constraint has at most 16 levels above it, and a group a few constraints.
+const LABELS_MAX: usize = 256;
 
 /// Domains by label.
 #[derive(Debug, Default)]

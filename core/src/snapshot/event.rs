@@ -9,7 +9,8 @@ use crate::types::volume::{
 };
 use crate::types::workload::{Namespace, PodSelectorOwner, SelectorKind};
 use crate::types::{
-    DeviceClass, DeviceTaintRule, Node, NumaReport, Pod, PodUid, ResourceSlice, Text,
+    DeviceClass, DeviceTaintRule, Node, NumaReport, Pod, PodUid, ResourceSlice, Text, TopologyKey,
+    TopologyObject,
 };
 
 use super::devices::claims::Conflict;
@@ -70,7 +71,7 @@ pub enum ClusterEvent {
     },
 }
 
-/// A fact about groups of pods.
+/// A fact about groups of pods, or about topologies that they name.
 #[derive(Clone, Debug, PartialEq)]
 pub enum GroupEvent {
     Applied(Box<PodGroup>),
@@ -84,6 +85,12 @@ pub enum GroupEvent {
     Served {
         dialect: &'static str,
         served: bool,
+    },
+    TopologyApplied(Box<TopologyObject>),
+    /// As for groups.
+    TopologyDeleted {
+        key: TopologyKey,
+        uid: Text,
     },
 }
 
@@ -263,6 +270,8 @@ pub enum GroupChange {
     Group { key: GroupKey },
     /// What pods say in this dialect makes a group now, or no longer does.
     Dialect { name: &'static str },
+    /// An object that describes a topology appeared, changed, or is gone.
+    Topology { key: TopologyKey },
 }
 
 /// What an event about devices changed.

@@ -7,7 +7,7 @@ use crate::types::workload::PodSelectorOwner;
 use crate::types::{Node, Phase, Pod, PodUid, Text};
 
 use super::cluster::Cluster;
-use super::event::{Change, ClusterEvent, NodeAspects, PodAspects, StorageKind};
+use super::event::{Change, ClusterEvent, GroupEvent, NodeAspects, PodAspects, StorageKind};
 use super::nodes::NodeIdx;
 use super::pods::{Place, PodRecord};
 
@@ -46,6 +46,12 @@ impl Cluster {
                 }
             }
             ClusterEvent::Devices(event) => self.fold_devices(event),
+            ClusterEvent::Groups(GroupEvent::TopologyApplied(object)) => {
+                self.apply_topology(*object)
+            }
+            ClusterEvent::Groups(GroupEvent::TopologyDeleted { key, uid }) => {
+                self.delete_topology(key, &uid)
+            }
             ClusterEvent::Groups(event) => self.groups.fold(event),
             ClusterEvent::NumaReportApplied(report) => self.apply_numa_report(*report),
             ClusterEvent::NumaReportDeleted { node, uid } => self.delete_numa_report(&node, &uid),
@@ -173,6 +179,7 @@ impl Cluster {
         if aspects.labels || aspects.taints {
             self.topology_version = version;
             self.domains.replace(idx, old.map(Arc::as_ref), Some(&new));
+            self.topologies.follow_node(idx, old.map(Arc::as_ref), Some(&new));
         }
         if aspects.any() {
             self.nodes.set_object(idx, Some(new));
@@ -190,6 +197,7 @@ impl Cluster {
         self.images.replace(Some(&old), None, version);
         self.topology_version = version;
         self.domains.replace(idx, Some(&old), None);
+        self.topologies.follow_node(idx, Some(&old), None);
         self.nodes.set_object(idx, None);
         self.leave(idx);
         vec![Change::NodeDeleted { old }]

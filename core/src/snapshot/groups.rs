@@ -84,6 +84,8 @@ impl Groups {
                 let change = Change::Groups(GroupChange::Dialect { name: dialect });
                 changed.then_some(change).into_iter().collect()
             }
+            // They are an index of their own.
+            GroupEvent::TopologyApplied(_) | GroupEvent::TopologyDeleted { .. } => Vec::new(),
         }
     }
 

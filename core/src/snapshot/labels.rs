@@ -206,7 +206,9 @@ fn group_event(event: &GroupEvent, cluster: &Cluster) -> &'static str {
             put(cluster.groups().object(&group.key).is_some(), "PodGroupAdd", "PodGroupUpdate")
         }
         GroupEvent::Deleted { .. } => "PodGroupDelete",
-        GroupEvent::Served { .. } => "PodGroupUpdate",
+        GroupEvent::Served { .. }
+        | GroupEvent::TopologyApplied(_)
+        | GroupEvent::TopologyDeleted { .. } => "PodGroupUpdate",
     }
 }
 

@@ -65,6 +65,19 @@ impl NodeSet {
         })
     }
 
+    /// Takes the nodes of another set in. Cost: the span of both.
+    pub fn extend(&mut self, other: &NodeSet) {
+        if self.words.is_empty() {
+            self.clone_from(other);
+            return;
+        }
+        let end = |set: &NodeSet| set.first + set.words.len();
+        let (first, end) = (self.first.min(other.first), end(self).max(end(other)));
+        let words: Vec<u64> = (first..end).map(|at| self.word(at) | other.word(at)).collect();
+        let len = words.iter().map(|word| word.count_ones() as usize).sum();
+        *self = NodeSet { first, words, len };
+    }
+
     /// Returns the nodes that are in both. Cost: the span of this one.
     pub fn intersection(&self, other: &NodeSet) -> NodeSet {
         self.combined(other, |own, other| own & other)
@@ -154,6 +167,9 @@ mod tests {
             let only: BTreeSet<u32> = one.difference(&other).copied().collect();
             prop_assert_eq!(set(&one).intersection(&set(&other)), set(&both));
             prop_assert_eq!(set(&one).difference(&set(&other)), set(&only));
+            let mut all = set(&one);
+            all.extend(&set(&other));
+            prop_assert_eq!(all, set(&one.union(&other).copied().collect()));
         }
     }
 }

@@ -22,10 +22,13 @@ impl Cluster {
         let storage = claims.chain(volumes).chain(classes).chain(csi_nodes).chain(attachments);
         let groups = self.groups.objects();
         let groups = groups.map(|group| GroupEvent::Applied(Box::new((**group).clone())));
+        let topologies = self.topologies.objects();
+        let topologies =
+            topologies.map(|object| GroupEvent::TopologyApplied(Box::new((**object).clone())));
         workload
             .chain(storage)
             .chain(self.device_facts().map(ClusterEvent::Devices))
-            .chain(groups.map(ClusterEvent::Groups))
+            .chain(groups.chain(topologies).map(ClusterEvent::Groups))
             .chain(
                 self.numa
                     .reports()

@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use super::{LabelSelector, PreemptionPolicy, Span, Text, Timestamp};
+use super::{LabelSelector, PreemptionPolicy, Span, Text, Timestamp, TopologyKey};
 
 /// How strongly a dialect says it. A pod that several dialects put into groups is in that of the
 /// first rank; two of one rank must name the same group.
@@ -136,6 +136,9 @@ pub struct TopologyConstraint {
     pub required: bool,
     /// It holds for every so many members, in order of their index, instead of for all of them.
     pub slice: Option<u32>,
+    /// It holds for all pods of the namespace that are selected, whichever group they are in: where
+    /// some of them run the others go.
+    pub span: Option<LabelSelector>,
 }
 
 /// A level of a topology, in the words of whoever names it.
@@ -145,6 +148,8 @@ pub enum TopologyLevel {
     Named(Text),
     /// Counted from below, 1 for the smallest domains above a node.
     Tier(u32),
+    /// A level of the topology that an object of this name describes, if there is one.
+    Of { topology: TopologyKey, level: Text },
 }
 
 impl fmt::Display for TopologyLevel {
@@ -152,6 +157,7 @@ impl fmt::Display for TopologyLevel {
         match self {
             TopologyLevel::Named(name) => f.write_str(name),
             TopologyLevel::Tier(tier) => write!(f, "tier {tier}"),
+            TopologyLevel::Of { level, .. } => f.write_str(level),
         }
     }
 }
@@ -159,7 +165,8 @@ impl fmt::Display for TopologyLevel {
 impl TopologyConstraint {
     /// All members in one domain of this level.
     pub fn required(level: Text) -> TopologyConstraint {
-        TopologyConstraint { level: TopologyLevel::Named(level), required: true, slice: None }
+        let (level, required) = (TopologyLevel::Named(level), true);
+        TopologyConstraint { level, required, slice: None, span: None }
     }
 
     /// All members in one domain of this level, if they fit there.

@@ -6,7 +6,7 @@ use berth_core::framework::{
     Hint, HintContext, Interest, NodeSet, Placement, PlacementAsk, PlacementGenerate, PluginDef,
     Reason,
 };
-use berth_core::snapshot::{Change, Cluster};
+use berth_core::snapshot::{Change, Cluster, NodeIdx};
 use berth_core::types::Text;
 use berth_core::types::group::TopologyConstraint;
 
@@ -20,7 +20,7 @@ pub(crate) static RACKS: PluginDef = def("Racks", |_, p| {
 struct Racks;
 
 impl PlacementGenerate for Racks {
-    fn labels(&self, constraints: &[TopologyConstraint]) -> Vec<Text> {
+    fn labels(&self, constraints: &[TopologyConstraint], _: &Cluster) -> Vec<Text> {
         constraints.iter().map(|it| it.level.to_string().into()).collect()
     }
 
@@ -36,9 +36,11 @@ impl PlacementGenerate for Racks {
         let mut placements = Vec::new();
         for constraint in ask.constraints {
             let label = constraint.level.to_string();
+            let peers = ask.peers.iter().filter(|_| constraint.span.is_some());
+            let running: Vec<NodeIdx> = ask.running.iter().chain(peers).copied().collect();
             for (value, nodes) in cluster.domains().of(&label) {
                 let nodes = inside(nodes);
-                if !nodes.is_empty() && ask.running.iter().all(|node| nodes.contains(*node)) {
+                if !nodes.is_empty() && running.iter().all(|node| nodes.contains(*node)) {
                     placements.push(Placement { name: value.clone(), nodes, tier: 0 });
                 }
             }

@@ -3,7 +3,7 @@
 use berth_core::engine::Setup;
 use berth_core::snapshot::{ClusterEvent, GroupEvent};
 use berth_core::types::group::{Quorum, SubGroup, SubGroupMembers, TopologyConstraint};
-use berth_core::types::{Node, Pod, PodGroup};
+use berth_core::types::{LabelSelector, Node, Pod, PodGroup};
 
 use crate::build::{With, gang, labelled, node, pod};
 use crate::harness::World;
@@ -195,4 +195,71 @@ fn a_profile_without_topologies_holds_what_requires_one() {
     group(&mut w, together(1, &[TopologyConstraint::preferred("rack".into())]));
     w.wait_secs(6);
     assert_eq!(w.bound("p0"), "a1");
+}
+
+#[test]
+fn reports_count_the_placements_that_were_looked_at() {
+    let mut w = world(&[("a1", "a", 1), ("b1", "b", 4), ("c1", "c", 9)]);
+    group(&mut w, together(3, &[required()]));
+    members(&mut w, 3, 1);
+    let counts = |w: &World| -> Vec<(u32, u32, u32)> {
+        let counts = w.reports.iter().map(|report| report.placements);
+        counts.map(|it| (it.generated, it.feasible, it.infeasible)).collect()
+    };
+    // The first member's report has them; a has too little room, and c was not needed.
+    assert_eq!(counts(&w), [(3, 1, 1), (0, 0, 0), (0, 0, 0)]);
+}
+
+/// A member of a group that is in one domain with all pods of run 7.
+fn member_of_run(name: &str, of: &str, cpu: i64) -> Pod {
+    let mut pod = pod(name, cpu).grouped(of).owned();
+    pod.labels = [("run".into(), "7".into())].into_iter().collect();
+    pod
+}
+
+fn of_run(name: &str, min: u32) -> PodGroup {
+    let span = Some(LabelSelector::equals("run", "7"));
+    PodGroup { topology: vec![TopologyConstraint { span, ..required() }], ..gang(name, min) }
+}
+
+#[test]
+fn groups_of_one_span_go_where_the_first_of_them_went() {
+    let mut w = world(&[("a1", "a", 1), ("a2", "a", 2), ("b1", "b", 4)]);
+    group(&mut w, of_run("g", 2));
+    group(&mut w, of_run("h", 2));
+    w.pod(member_of_run("g0", "g", 1));
+    w.pod(member_of_run("g1", "g", 1));
+    w.run();
+    assert_eq!([w.bound("g0"), w.bound("g1")].map(|node| node.starts_with('a')), [true; 2]);
+    // Rack b would hold the second group, and is another one.
+    w.pod(member_of_run("h0", "h", 1));
+    w.pod(member_of_run("h1", "h", 1));
+    w.run();
+    assert_eq!([w.bound("h0"), w.bound("h1")], ["", ""]);
+    // With room for both it follows, and so does who replaces a member.
+    w.node(rack("a3", "a", 2));
+    w.wait_secs(3);
+    let nodes = [w.bound("h0"), w.bound("h1")];
+    assert!(nodes.iter().all(|node| node.starts_with('a')), "{nodes:?}");
+    w.pod_gone("g0");
+    w.pod(member_of_run("g2", "g", 1));
+    w.wait_secs(3);
+    assert!(w.bound("g2").starts_with('a'));
+}
+
+#[test]
+fn nobody_is_followed_whose_pods_are_all_gone() {
+    let mut w = world(&[("a1", "a", 1), ("b1", "b", 4)]);
+    group(&mut w, of_run("g", 1));
+    group(&mut w, of_run("h", 2));
+    w.pod(member_of_run("g0", "g", 1));
+    w.run();
+    assert_eq!(w.bound("g0"), "a1");
+    w.pod(member_of_run("h0", "h", 1));
+    w.pod(member_of_run("h1", "h", 1));
+    w.run();
+    assert_eq!(w.bound("h0"), "");
+    w.pod_gone("g0");
+    w.wait_secs(3);
+    assert_eq!([w.bound("h0"), w.bound("h1")], ["b1", "b1"]);
 }

@@ -31,7 +31,7 @@ impl Interest for DynamicResources {
             | Change::StorageDeleted { .. }
             | Change::NamespaceChanged { .. }
             | Change::SelectorOwnerChanged
-            | Change::Groups(GroupChange::Dialect { .. }) => false,
+            | Change::Groups(GroupChange::Dialect { .. } | GroupChange::Topology { .. }) => false,
         };
         if may_help { Hint::Queue } else { Hint::Skip }
     }

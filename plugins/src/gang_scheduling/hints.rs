@@ -36,6 +36,7 @@ fn concerns(change: &GroupChange, pod: &Pod, cluster: &Cluster) -> bool {
         GroupChange::Dialect { name } => {
             pod.group_hints().iter().any(|hint| hint.dialect.name == *name)
         }
+        GroupChange::Topology { .. } => false,
         GroupChange::Group { key } => {
             let own = pod.group_hints().iter().any(|hint| hint.key(&pod.namespace) == *key);
             let root = cluster.groups().membership(pod).key();

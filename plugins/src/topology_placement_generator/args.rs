@@ -1,26 +1,36 @@
-//! TopologyPlacementGeneratorArgs (berth.dev/v1alpha1): the levels of the topology.
+//! TopologyPlacementGeneratorArgs (berth.dev/v1alpha1): the levels of the topology, and what is made of
+//! ComputeDomains.
 
 use std::collections::BTreeSet;
 
 use berth_core::framework::Args;
-use berth_core::types::Text;
+use berth_core::types::tree::Level;
 
-use crate::shared::field::{duplicate, invalid_text, required};
+use crate::shared::field::{duplicate, invalid_text, required, unsupported};
 use crate::shared::label_key;
+
+use super::compute_domains::{ComputeDomains, Inside};
 
 /// As in Kueue's and KAI's Topology objects.
 const LEVELS_MAX: usize = 16;
 
-/// A level of the topology.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Level {
-    pub(super) label: Text,
-    /// What groups may call it besides its label.
-    pub(super) name: Option<Text>,
+/// Reads `computeDomains` and `exclusiveCliques`.
+pub(super) fn compute_domains(args: &Args) -> ComputeDomains {
+    let inside = match args.text("computeDomains").as_deref() {
+        None | Some("Required") => Inside::Required,
+        Some("Preferred") => Inside::Preferred,
+        Some("Ignored") => Inside::Ignored,
+        Some(other) => {
+            let all = ["Ignored", "Preferred", "Required"];
+            args.error("computeDomains", unsupported(other, &all));
+            Inside::Required
+        }
+    };
+    ComputeDomains { inside, exclusive: args.bool("exclusiveCliques", false) }
 }
 
 /// Reads `levels`, from the largest domains to the smallest.
-pub(super) fn read(args: &Args) -> Vec<Level> {
+pub(super) fn levels(args: &Args) -> Vec<Level> {
     let mut seen = BTreeSet::new();
     let mut levels = Vec::new();
     for (at, entry) in args.objects("levels").iter().enumerate() {

@@ -18,13 +18,28 @@ enum Others {
     AreLeftOut,
 }
 
+/// Cuts domains up by HyperNodes of one tier and those below it that are in none of it.
+/// Cost: domains · HyperNodes, and the span of the nodes of each.
+pub(super) fn cut_by_tier(domains: &[Domain], tier: u32, cluster: &Cluster) -> Vec<Domain> {
+    let mut parts = Vec::new();
+    for domain in domains {
+        for (name, nodes) in cluster.topologies().hyper_nodes().domains(tier) {
+            let both = nodes.intersection(&domain.nodes);
+            if !both.is_empty() {
+                parts.push(Domain { name: name.clone(), nodes: both });
+            }
+        }
+    }
+    parts
+}
+
 /// Cuts domains up by a label that was declared: nodes stay together that agree in it, and in the
 /// labels `above` it. Nodes without the label are in no domain. Order: by domain, then values.
 /// Cost: for each label, domains · values, and the span of each value's nodes.
 pub(super) fn cut(
     domains: &[Domain],
     label: &Text,
-    above: &[&Text],
+    above: &[Text],
     cluster: &Cluster,
 ) -> Vec<Domain> {
     let mut parts = Vec::new();

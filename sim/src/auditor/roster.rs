@@ -116,7 +116,9 @@ impl Roster {
         let key = match event {
             GroupEvent::Applied(group) => &group.key,
             GroupEvent::Deleted { key, .. } => key,
-            GroupEvent::Served { .. } => return Vec::new(),
+            GroupEvent::Served { .. }
+            | GroupEvent::TopologyApplied(_)
+            | GroupEvent::TopologyDeleted { .. } => return Vec::new(),
         };
         let before = self.outer(key);
         match event {
@@ -132,7 +134,9 @@ impl Roster {
                     self.objects.remove(key);
                 }
             }
-            GroupEvent::Served { .. } => {}
+            GroupEvent::Served { .. }
+            | GroupEvent::TopologyApplied(_)
+            | GroupEvent::TopologyDeleted { .. } => {}
         }
         let after = self.outer(key);
         if before == after { vec![after] } else { vec![before, after] }

@@ -1,7 +1,7 @@
 //! Kinds that are watched, and the keys of their objects.
 
 use berth_core::snapshot::{ClusterEvent, DeviceEvent, GroupEvent};
-use berth_core::types::{ClaimKey, GroupKey, Text};
+use berth_core::types::{ClaimKey, GroupKey, Text, TopologyKey};
 
 /// A kind with a watch of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -123,9 +123,16 @@ impl Key {
             namespace: key.namespace.clone(),
             name: format!("{}/{:?}/{}", key.dialect.name, key.kind, key.name).into(),
         };
+        let topology = |key: &TopologyKey| Key {
+            kind: Kind::PodGroups,
+            namespace: Text::default(),
+            name: format!("topology/{key}").into(),
+        };
         match event {
             GroupEvent::Applied(known) => group(&known.key),
             GroupEvent::Deleted { key, .. } => group(key),
+            GroupEvent::TopologyApplied(object) => topology(&object.key),
+            GroupEvent::TopologyDeleted { key, .. } => topology(key),
             // No object: what the server has is told for itself.
             GroupEvent::Served { dialect, .. } => {
                 let (namespace, name) = (Text::default(), Text::from(*dialect));
@@ -177,7 +184,7 @@ pub(crate) fn deletes(event: &ClusterEvent) -> bool {
             | DeviceEvent::TaintRuleDeleted { .. }
             | DeviceEvent::ClaimDeleted { .. },
         )
-        | ClusterEvent::Groups(GroupEvent::Deleted { .. })
+        | ClusterEvent::Groups(GroupEvent::Deleted { .. } | GroupEvent::TopologyDeleted { .. })
         | ClusterEvent::NumaReportDeleted { .. } => true,
         ClusterEvent::PodApplied(_)
         | ClusterEvent::NodeApplied(_)
@@ -194,7 +201,9 @@ pub(crate) fn deletes(event: &ClusterEvent) -> bool {
             | DeviceEvent::TaintRuleApplied(_)
             | DeviceEvent::ClaimApplied(_),
         )
-        | ClusterEvent::Groups(GroupEvent::Applied(_) | GroupEvent::Served { .. })
+        | ClusterEvent::Groups(
+            GroupEvent::Applied(_) | GroupEvent::Served { .. } | GroupEvent::TopologyApplied(_),
+        )
         | ClusterEvent::NumaReportApplied(_) => false,
     }
 }
@@ -276,6 +285,10 @@ pub(crate) fn deletion_of(event: &ClusterEvent) -> ClusterEvent {
         }
         ClusterEvent::NumaReportApplied(report) => {
             ClusterEvent::NumaReportDeleted { node: report.node.clone(), uid: report.uid.clone() }
+        }
+        ClusterEvent::Groups(GroupEvent::TopologyApplied(object)) => {
+            let (key, uid) = (object.key.clone(), object.uid.clone());
+            ClusterEvent::Groups(GroupEvent::TopologyDeleted { key, uid })
         }
         deletion => deletion.clone(),
     }

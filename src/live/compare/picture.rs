@@ -14,10 +14,11 @@ use berth_core::types::volume::{
 use berth_core::types::workload::{Namespace, PodSelectorOwner, SelectorKind};
 use berth_core::types::{
     DeviceClass, DeviceTaintRule, GroupKey, Node, NumaReport, Pod, PodGroup, PodRequests,
-    ResourceClaim, ResourceSlice, Text,
+    ResourceClaim, ResourceSlice, Text, TopologyKey, TopologyObject,
 };
 
 use crate::live::kinds::Key;
+use crate::wire::dialect::DialectDef;
 use crate::wire::{Kind, dialect};
 
 /// One object, told from a namesake by its UID where the ledger holds it by that.
@@ -47,6 +48,7 @@ pub enum Content {
     DeviceClaim(Box<ResourceClaim>),
     Group(Box<PodGroup>),
     NumaReport(Box<NumaReport>),
+    Topology(Box<TopologyObject>),
 }
 
 impl Content {
@@ -65,7 +67,12 @@ impl Content {
             ClusterEvent::Devices(event) => Content::of_devices(event),
             ClusterEvent::Groups(GroupEvent::Applied(group)) => Some(Content::Group(group)),
             ClusterEvent::NumaReportApplied(report) => Some(Content::NumaReport(report)),
-            ClusterEvent::Groups(GroupEvent::Deleted { .. } | GroupEvent::Served { .. })
+            ClusterEvent::Groups(GroupEvent::TopologyApplied(it)) => Some(Content::Topology(it)),
+            ClusterEvent::Groups(
+                GroupEvent::Deleted { .. }
+                | GroupEvent::Served { .. }
+                | GroupEvent::TopologyDeleted { .. },
+            )
             | ClusterEvent::NodeDeleted { .. }
             | ClusterEvent::PodDeleted { .. }
             | ClusterEvent::NamespaceDeleted { .. }
@@ -105,6 +112,7 @@ impl Content {
             Content::DeviceClaim(claim) => claim.resource_version,
             Content::Group(group) => group.resource_version,
             Content::NumaReport(report) => report.resource_version,
+            Content::Topology(object) => object.resource_version,
             Content::Namespace(_)
             | Content::Owner(_)
             | Content::Class(_)
@@ -146,6 +154,7 @@ impl Content {
             Content::Group(group) => {
                 id(group_kind(&group.key), &group.key.namespace, &group.key.name, &none)
             }
+            Content::Topology(object) => id(tree_kind(&object.key), &none, &object.key.name, &none),
         }
     }
 }
@@ -154,6 +163,12 @@ impl Content {
 fn group_kind(key: &GroupKey) -> Kind {
     let object = dialect::object_of(key.dialect, key.kind);
     object.map(Kind::Group).expect("a group has an object of its own dialect")
+}
+
+/// As [`group_kind`].
+fn tree_kind(key: &TopologyKey) -> Kind {
+    let tree = DialectDef::named(key.dialect).and_then(DialectDef::tree);
+    tree.map(Kind::Tree).expect("a dialect has the kind that was read")
 }
 
 fn owner_kind(kind: SelectorKind) -> Kind {

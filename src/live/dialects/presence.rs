@@ -16,13 +16,12 @@ use crate::live::discovery::{self, Resources};
 use crate::live::watch::{Source, Watch};
 use crate::wire::Kind;
 use crate::wire::dialect::DialectDef;
-use crate::wire::dialect::object::GroupObject;
 
 /// Looks what is served, now and whenever it is time or a list fails.
 pub(super) async fn follow(dialects: Dialects, source: Source) -> Infallible {
     let look_again = source.pace.look_again;
     let mut presence = Presence {
-        awaited: dialects.objects().collect(),
+        awaited: dialects.kinds().collect(),
         dialects,
         source,
         running: BTreeMap::new(),
@@ -40,9 +39,9 @@ struct Presence {
     dialects: Dialects,
     source: Source,
     /// By kind in the newest version.
-    running: BTreeMap<GroupObject, Running>,
+    running: BTreeMap<Kind, Running>,
     /// Kinds that the engine waits for, or whose watch tells it itself.
-    awaited: BTreeSet<GroupObject>,
+    awaited: BTreeSet<Kind>,
     /// What the engine was told of each dialect: whether it is served.
     told: BTreeMap<&'static str, bool>,
     /// A list has failed: its kind may be gone.
@@ -70,8 +69,8 @@ impl Presence {
         let mut asked = BTreeMap::new();
         for def in self.dialects.honoured.clone().iter() {
             let mut found = Vec::new();
-            for object in def.objects() {
-                found.push((object, self.find(object, &mut asked).await));
+            for kind in super::kinds_of(def) {
+                found.push((kind, self.find(kind, &mut asked).await));
             }
             self.follow_up(def, found).await;
         }
@@ -79,12 +78,12 @@ impl Presence {
 
     async fn find(
         &self,
-        object: GroupObject,
+        family: Kind,
         asked: &mut BTreeMap<&'static str, Option<Resources>>,
     ) -> Found {
         let mut unknown = false;
-        for version in object.versions() {
-            let api_version = version.api_version();
+        for kind in family.versions() {
+            let api_version = kind.names().0;
             if !asked.contains_key(api_version) {
                 let answer = discovery::ask(&self.source.api, api_version).await;
                 let answer = answer.inspect_err(|problem| {
@@ -92,11 +91,11 @@ impl Presence {
                 });
                 asked.insert(api_version, answer.ok());
             }
-            let kind = Kind::Group(version);
             match asked.get(api_version) {
                 Some(Some(resources)) if resources.have(kind) => {
-                    let status = resources.have_status(kind).unwrap_or(version.has_status());
-                    return Found::In(Served { object: version, status });
+                    let usual = matches!(kind, Kind::Group(object) if object.has_status());
+                    let status = resources.have_status(kind).unwrap_or(usual);
+                    return Found::In(Served { kind, status });
                 }
                 Some(Some(_)) => {}
                 Some(None) | None => unknown = true,
@@ -105,9 +104,11 @@ impl Presence {
         if unknown { Found::Unknown } else { Found::Nowhere }
     }
 
-    /// A dialect is served where the first of its kinds is.
-    async fn follow_up(&mut self, def: &DialectDef, found: Vec<(GroupObject, Found)>) {
-        let served = match found.first() {
+    /// A dialect is served where the first of its kinds that make groups is. One that needs none
+    /// always is.
+    async fn follow_up(&mut self, def: &DialectDef, found: Vec<(Kind, Found)>) {
+        let first = found.iter().find(|(kind, _)| matches!(kind, Kind::Group(_)));
+        let served = match first {
             Some((_, Found::In(_))) => Some(true),
             Some((_, Found::Nowhere)) => Some(false),
             Some((_, Found::Unknown)) | None => None,
@@ -138,7 +139,7 @@ impl Presence {
         self.send(Input::Cluster(ClusterEvent::Groups(GroupEvent::Served { dialect, served })));
     }
 
-    async fn begin(&mut self, family: GroupObject, served: Served) {
+    async fn begin(&mut self, family: Kind, served: Served) {
         if self.running.get(&family).is_some_and(|running| running.served == served) {
             return;
         }
@@ -148,22 +149,28 @@ impl Presence {
         }
         self.stop(family).await;
         let (stop, stopped) = oneshot::channel();
-        let watch = Watch::new(self.source.clone(), Kind::Group(served.object));
-        let failed = Arc::clone(&self.failed);
-        let ended = tokio::spawn(watch.run_until(stopped, move || failed.notify_one()));
+        let watch = Watch::new(self.source.clone(), served.kind);
+        let (failed, sink) = (Arc::clone(&self.failed), self.source.sink.clone());
+        let ended = tokio::spawn(watch.run_until(stopped, move || {
+            failed.notify_one();
+            if matches!(family, Kind::Tree(_)) {
+                // What says where groups are better holds nobody when it can't be read.
+                tell_synced(&sink, family, true);
+            }
+        }));
         self.dialects.known().served.insert(family, served);
         self.running.insert(family, Running { served, stop, ended });
     }
 
     /// Its objects are told gone, and then that there is nothing to wait for.
-    async fn end(&mut self, family: GroupObject) {
+    async fn end(&mut self, family: Kind) {
         self.stop(family).await;
         if self.awaited.remove(&family) {
             tell_synced(&self.source.sink, family, true);
         }
     }
 
-    async fn stop(&mut self, family: GroupObject) {
+    async fn stop(&mut self, family: Kind) {
         self.dialects.known().served.remove(&family);
         if let Some(Running { stop, ended, .. }) = self.running.remove(&family) {
             drop(stop);

@@ -119,10 +119,15 @@ impl Play {
         }
     }
 
-    /// Returns the next `n` things that the engine heard.
+    /// Returns the next `n` things that the engine heard of groups.
     fn hears(&self, n: usize) -> Vec<String> {
-        let next = |_| self.inputs.recv_timeout(Duration::from_secs(10)).expect("an input");
-        (0..n).map(|at| shown(&next(at))).collect()
+        self.hears_of(n, |input| !of_trees(input))
+    }
+
+    fn hears_of(&self, n: usize, of: impl Fn(&Input) -> bool) -> Vec<String> {
+        let next = || self.inputs.recv_timeout(Duration::from_secs(10)).expect("an input");
+        let heard = std::iter::repeat_with(next).filter(of);
+        heard.take(n).map(|input| shown(&input)).collect()
     }
 
     /// Waits until it is so.
@@ -139,11 +144,25 @@ impl Play {
     }
 }
 
+/// Tells whether it is about HyperNodes.
+fn of_trees(input: &Input) -> bool {
+    use GroupEvent::{TopologyApplied, TopologyDeleted};
+    match input {
+        Input::Watch { kind, .. } => kind.starts_with("hypernodes"),
+        Input::Cluster(ClusterEvent::Groups(event)) => {
+            matches!(event, TopologyApplied(_) | TopologyDeleted { .. })
+        }
+        _ => false,
+    }
+}
+
 fn shown(input: &Input) -> String {
     match input {
         Input::Cluster(ClusterEvent::Groups(event)) => match event {
             GroupEvent::Applied(group) => format!("+{}", group.key),
             GroupEvent::Deleted { key, .. } => format!("-{key}"),
+            GroupEvent::TopologyApplied(object) => format!("+{}", object.key),
+            GroupEvent::TopologyDeleted { key, .. } => format!("-{key}"),
             GroupEvent::Served { dialect, served } => format!("{dialect} {served}"),
         },
         Input::Watch { synced, .. } => format!("synced {synced}"),
@@ -190,6 +209,25 @@ fn a_server_in_trouble_takes_nothing_away() {
     // Other resources of the group only: now it is known to be gone.
     play.set(GROUP, Some(resources(&["queues"])));
     assert_eq!(play.hears(3), ["-ns/a", "synced true", "volcano false"]);
+}
+
+#[test]
+fn topologies_come_and_go_and_hold_nobody_when_they_cannot_be_listed() {
+    const TREES: &str = "/apis/topology.volcano.sh/v1alpha1";
+    const ALL: &str = "/apis/topology.volcano.sh/v1alpha1/hypernodes";
+    let play = Play::of(&[]);
+    let hears = |n| play.hears_of(n, of_trees);
+    assert_eq!(hears(2), ["synced false", "synced true"]);
+    play.set(ALL, Some((403, json!({"message": "no"}))));
+    play.set(TREES, Some(resources(&["hypernodes"])));
+    // Nobody waits for what may not be read.
+    assert_eq!(hears(2), ["synced false", "synced true"]);
+    play.set(ALL, Some(list(&["s0"])));
+    let listed = std::iter::repeat_with(|| hears(1).remove(0)).find(|heard| heard != "synced true");
+    assert_eq!(listed.as_deref(), Some("+volcano/s0"));
+    play.set(TREES, None);
+    let heard = hears(3);
+    assert_eq!(heard, ["synced true", "-volcano/s0", "synced true"]);
 }
 
 #[test]

@@ -78,7 +78,8 @@ pub(super) fn event(happening: &Happening, name: &str, hostname: &str) -> Event 
         What::Scheduled => ("Scheduled", "Binding", "Normal"),
         What::FailedScheduling => ("FailedScheduling", "Scheduling", "Warning"),
         What::BelowMinimum => ("BelowMinimum", "Scheduling", "Warning"),
-        What::InvalidTopology => ("InvalidGpuTopology", "Reading", "Warning"),
+        What::InvalidGpuTopology => ("InvalidGpuTopology", "Reading", "Warning"),
+        What::InvalidTopology => ("InvalidTopology", "Reading", "Warning"),
     };
     let subject = &happening.subject;
     let scheduler = happening.scheduler_name.as_str();
@@ -92,7 +93,7 @@ pub(super) fn event(happening: &Happening, name: &str, hostname: &str) -> Event 
         action,
         note: note(&happening.note),
         regarding: Regarding {
-            api_version: "v1",
+            api_version: subject.api_version,
             kind: subject.kind,
             namespace: subject.namespace.clone(),
             name: subject.name.clone(),
@@ -185,7 +186,7 @@ mod tests {
     #[test]
     fn an_event_of_a_node_is_in_the_default_namespace() {
         let node = Subject::node("n1".into(), "u1".into());
-        let told = Happening::invalid_topology(node, "s".into(), "what to change".into());
+        let told = Happening::invalid_gpu_topology(node, "s".into(), "what to change".into());
         let event = written(&event(&told, "n1.1", "host"));
         assert_eq!(event["metadata"]["namespace"], "default");
         let regarding = json!({"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "u1"});

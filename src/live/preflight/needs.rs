@@ -103,13 +103,17 @@ fn of_claims() -> impl Iterator<Item = Need> {
     })
 }
 
-/// Returns what a dialect needs: its objects are read, their status is written, and the Lease of its
+/// Returns what a dialect needs: its objects are read, the status of groups is written, and the Lease of its
 /// own scheduler tells whether that is ours to do. `own` is the Lease that Berth itself runs for.
 pub fn of_dialect(def: &DialectDef, own: Option<&Rules>) -> Vec<Need> {
-    let mut needs = Vec::new();
+    let mut needs: Vec<Need> =
+        def.tree().into_iter().flat_map(|tree| of_kind(Kind::Tree(tree))).collect();
     for object in def.objects() {
         let kind = Kind::Group(object);
         needs.extend(of_kind(kind));
+        if !object.is_told() {
+            continue;
+        }
         let status = if object.has_status() { "/status" } else { "" };
         let group = object.api_version().split('/').next().unwrap_or_default();
         let resource = format!("{}{status}", object.resource());

@@ -103,7 +103,7 @@ fn operations() -> Vec<Op> {
         }),
         devices(ClaimWrite::Release { consumer: Consumer::Pod(pod().uid), deallocate: true }),
     ];
-    operations.extend(dialect::objects().map(told));
+    operations.extend(dialect::objects().filter(|it| it.is_told()).map(told));
     for operation in &operations {
         match operation {
             Op::Bind { .. } | Op::ReadPod { .. } | Op::Fence { .. } | Op::SetCondition { .. } => {}

@@ -212,6 +212,12 @@ pub const UPSTREAM: &[Family] = &[
         HANDLING,
         "Time that an attempt spent at an extension point, all plugins and nodes together.",
     ),
+    counter(
+        "scheduler_generated_placements_total",
+        Alpha,
+        &["profile"],
+        "Placements, such as racks, that were proposed for groups that must stay together.",
+    ),
     gauge(
         "scheduler_inflight_events",
         Alpha,
@@ -230,6 +236,20 @@ pub const UPSTREAM: &[Family] = &[
         &["result"],
         ATTEMPT,
         "Time that placements waited for a Permit plugin.",
+    ),
+    histogram(
+        "scheduler_placement_evaluation_duration_seconds",
+        Alpha,
+        &["profile", "result"],
+        ATTEMPT,
+        "Time of an attempt to place a group, in equal parts for the placements that it looked at.",
+    ),
+    counter(
+        "scheduler_placement_evaluations_total",
+        Alpha,
+        &["profile", "result"],
+        "Placements that were looked at: feasible (the group was placed there), infeasible (too \
+         little room, as was counted or tried).",
     ),
     counter(
         "scheduler_plugin_evaluation_total",

@@ -72,6 +72,8 @@ macro_rules! families {
 families! {
     counter CounterVec {
         requests: "rest_client_requests_total",
+        placements: "scheduler_generated_placements_total",
+        placement_evaluations: "scheduler_placement_evaluations_total",
         plugin_calls: "scheduler_plugin_evaluation_total",
         after_flush: "scheduler_pod_scheduled_after_flush_total",
         executions: "scheduler_preemption_goroutines_execution_total",
@@ -128,6 +130,7 @@ families! {
         handling: "scheduler_event_handling_duration_seconds",
         points: "scheduler_framework_extension_point_duration_seconds",
         permit_wait: "scheduler_permit_wait_duration_seconds",
+        placement_evaluation: "scheduler_placement_evaluation_duration_seconds",
         plugins: "scheduler_plugin_execution_duration_seconds",
         pod_attempts: "scheduler_pod_scheduling_attempts",
         sli: "scheduler_pod_scheduling_sli_duration_seconds",

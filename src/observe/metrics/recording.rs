@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use berth_core::engine::{
     Bound, Code, CycleReport, Decision, Engine, Eviction, FailedPlan, Input, Outcome, PermitWait,
-    Poll, WriteId, WriteResult,
+    PlacementCounts, Poll, WriteId, WriteResult,
 };
 use berth_core::framework::{Op, Point};
 use berth_core::snapshot::ClusterEvent;
@@ -222,6 +222,25 @@ impl Recorder {
         families.group_algorithm.with_label_values(NO_LABELS).observe(seconds);
         families.group_attempts.with_label_values(&labels).inc();
         families.group_attempt_duration.with_label_values(&labels).observe(seconds);
+        self.placements(report, seconds);
+    }
+
+    /// Placements are counted together, so each has an equal part of the attempt's time.
+    fn placements(&self, report: &CycleReport, seconds: f64) {
+        let PlacementCounts { generated, feasible, infeasible } = report.placements;
+        if generated == 0 {
+            return;
+        }
+        let (families, profile) = (self.metrics.families(), &*report.scheduler_name);
+        families.placements.with_label_values(&[profile]).inc_by(f64::from(generated));
+        let each = seconds / f64::from((feasible + infeasible).max(1));
+        for (result, count) in [("feasible", feasible), ("infeasible", infeasible)] {
+            let labels = [profile, result];
+            let evaluations = families.placement_evaluations.with_label_values(&labels);
+            evaluations.inc_by(f64::from(count));
+            let duration = families.placement_evaluation.with_label_values(&labels);
+            (0..count).for_each(|_| duration.observe(each));
+        }
     }
 
     fn attempt(&mut self, report: &CycleReport, begun: Instant, seconds: f64) {

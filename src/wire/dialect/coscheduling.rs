@@ -32,6 +32,7 @@ pub(super) static DIALECT: DialectDef = DialectDef {
     annotations: &[],
     hint,
     objects: &[&POD_GROUP],
+    tree: None,
     peer: Some(Peer { namespace: "kube-system", name: "scheduler-plugins-scheduler" }),
 };
 
@@ -45,7 +46,7 @@ static POD_GROUP: ObjectDef = ObjectDef {
     patch: PatchType::Merge,
     words: GroupWords { why: false, message: false, scheduled: false },
     read: read::<PodGroups>,
-    status,
+    status: Some(status),
 };
 
 fn hint(words: &PodWords<'_>, reading: &mut Reading<'_>) -> Option<GroupHint> {

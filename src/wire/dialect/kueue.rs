@@ -1,11 +1,12 @@
 //! Kueue's groups of plain pods: a label names the group, an annotation says how many there are.
 //!
 //! It needs neither Kueue nor an object. Where Kueue runs, its gates hold the pods until they are
-//! admitted. Source: kueue.x-k8s.io, pkg/controller/jobs/pod/constants.
+//! admitted, and its Topology objects tell which node labels are levels. Source: kueue.x-k8s.io, pkg/controller/jobs/pod/constants.
 
 use berth_core::types::Text;
 use berth_core::types::group::{Dialect, GroupHint, Rank};
 
+use super::tree::{self, TreeDef};
 use super::{DialectDef, PodWords, count};
 use crate::wire::reading::Reading;
 
@@ -19,7 +20,16 @@ pub(super) static DIALECT: DialectDef = DialectDef {
     annotations: &[TOTAL_COUNT],
     hint,
     objects: &[],
+    tree: Some(&TOPOLOGY),
     peer: None,
+};
+
+static TOPOLOGY: TreeDef = TreeDef {
+    dialect: NAME,
+    api_versions: &["kueue.x-k8s.io/v1beta2", "kueue.x-k8s.io/v1beta1"],
+    kind: "Topology",
+    resource: "topologies",
+    read: tree::levels,
 };
 
 fn hint(words: &PodWords<'_>, reading: &mut Reading<'_>) -> Option<GroupHint> {

@@ -27,6 +27,7 @@ pub(super) static DIALECT: DialectDef = DialectDef {
     annotations: &[],
     hint,
     objects: &[&POD_GROUP, &COMPOSITE],
+    tree: None,
     peer: Some(Peer { namespace: "kube-system", name: "kube-scheduler" }),
 };
 
@@ -40,7 +41,7 @@ static POD_GROUP: ObjectDef = ObjectDef {
     patch: PatchType::Strategic,
     words: WORDS,
     read: read::<Pods>,
-    status,
+    status: Some(status),
 };
 
 static COMPOSITE: ObjectDef = ObjectDef {
@@ -53,7 +54,7 @@ static COMPOSITE: ObjectDef = ObjectDef {
     patch: PatchType::Strategic,
     words: WORDS,
     read: read::<Groups>,
-    status,
+    status: Some(status),
 };
 
 /// In it the condition has another name and may turn back.

@@ -9,6 +9,7 @@ use berth_core::types::group::{
 use serde::Deserialize;
 use serde_json::Value as Json;
 
+use super::topology;
 use crate::wire::field::{Field, Shape};
 use crate::wire::meta::Meta;
 use crate::wire::problem::{Path, Problem};
@@ -30,8 +31,8 @@ pub struct ObjectDef {
     pub(super) words: GroupWords,
     /// One of [`read`].
     pub(super) read: ReadFn,
-    /// What is to stand in the status for what is told.
-    pub(super) status: fn(&Telling<'_>) -> Json,
+    /// What is to stand in the status for what is told. Without, nothing is ever written.
+    pub(super) status: Option<fn(&Telling<'_>) -> Json>,
 }
 
 pub(super) type ReadFn = fn(&str, GroupObject, &mut Tables) -> Result<GroupRead, serde_json::Error>;
@@ -114,6 +115,11 @@ impl GroupObject {
         self.def.status_subresource
     }
 
+    /// Tells whether anything is written on it.
+    pub fn is_told(self) -> bool {
+        self.def.status.is_some()
+    }
+
     pub fn patch(self) -> PatchType {
         self.def.patch
     }
@@ -126,9 +132,10 @@ impl GroupObject {
         (self.def.read)(json, self, tables)
     }
 
-    /// Returns what is to stand in the status.
+    /// Returns what is to stand in the status; null where nothing is told.
     pub fn status(self, told: &GroupTold, before: Option<GroupPhase>, now: &str) -> Json {
-        (self.def.status)(&Telling { told, before, object: self, now })
+        let telling = Telling { told, before, object: self, now };
+        self.def.status.map_or(Json::Null, |status| status(&telling))
     }
 
     /// Order: dialect, what it makes, newest version first.
@@ -220,6 +227,16 @@ pub(super) fn read<C: Conversion>(
     let (no_spec, no_status) = (C::Spec::default(), C::Status::default());
     let spec = reading.required(&SPEC, &wire.spec).unwrap_or(&no_spec);
     C::spec(&mut reading, spec, &mut group);
+    match topology::span(&wire.metadata, &mut reading) {
+        Ok(Some(span)) => {
+            let parts = group.sub_groups.iter_mut().map(|sub| &mut sub.topology);
+            std::iter::once(&mut group.topology)
+                .chain(parts)
+                .for_each(|constraints| topology::spread_out(constraints, &span));
+        }
+        Ok(None) => {}
+        Err(problem) => reading.problem(&Path::Root("metadata").field("annotations"), problem),
+    }
     group.problem = reading.problems.summary().map(Text::from);
     // What was written there by others is no reason to hold anybody.
     let status = reading.opt(&STATUS, &wire.status).unwrap_or(&no_status);

@@ -16,6 +16,7 @@ use serde_json::{Value as Json, json};
 use super::object::{
     Conversion, GroupObject, ObjectDef, PatchType, SPEC, STATUS, Telling, number, read,
 };
+use super::tree::{self, TreeDef};
 use super::{DialectDef, Peer, PodWords, count};
 use crate::wire::field::{Field, List, Map};
 use crate::wire::k8s::selector::LabelSelector;
@@ -39,6 +40,7 @@ pub(super) static DIALECT: DialectDef = DialectDef {
     annotations: &[GROUP_NAMES[0], GROUP_NAMES[1], MIN_MEMBER, TASK],
     hint,
     objects: &[&POD_GROUP],
+    tree: Some(&HYPER_NODE),
     peer: Some(Peer { namespace: "volcano-system", name: "volcano" }),
 };
 
@@ -52,7 +54,15 @@ static POD_GROUP: ObjectDef = ObjectDef {
     patch: PatchType::Merge,
     words: GroupWords { why: true, message: true, scheduled: false },
     read: read::<PodGroups>,
-    status,
+    status: Some(status),
+};
+
+static HYPER_NODE: TreeDef = TreeDef {
+    dialect: NAME,
+    api_versions: &["topology.volcano.sh/v1alpha1"],
+    kind: "HyperNode",
+    resource: "hypernodes",
+    read: tree::hyper_node,
 };
 
 /// Reasons of the condition Unschedulable.
@@ -233,8 +243,9 @@ fn constraints(
     // One tier is the default of its CRD.
     let allowed = name.map_or(TopologyLevel::Tier(tier.unwrap_or(1)), TopologyLevel::Named);
     let nearest = TopologyLevel::Tier(1);
-    let near = TopologyConstraint { level: nearest.clone(), required: false, slice: None };
-    let within = TopologyConstraint { level: allowed.clone(), required: true, slice: None };
+    let within =
+        TopologyConstraint { level: allowed.clone(), required: true, slice: None, span: None };
+    let near = TopologyConstraint { level: nearest.clone(), required: false, ..within.clone() };
     match required {
         true if allowed == nearest => vec![within],
         true => vec![within, near],

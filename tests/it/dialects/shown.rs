@@ -1,10 +1,12 @@
-//! Pods and groups as text, for case files.
+//! Pods, groups and topologies as text, for case files.
 
-use berth_core::types::Pod;
+use berth::wire::Problem;
 use berth_core::types::group::{
     Dialect, DisruptionMode, GroupHint, GroupKind, PodGroup, Quorum, SubGroup, SubGroupMembers,
     TopologyConstraint,
 };
+use berth_core::types::tree::{Level, NodeMatch, TopologyShape};
+use berth_core::types::{LabelSelector, Pod, TopologyObject};
 
 /// Returns one line: what the pod says in the dialect.
 pub(super) fn pod(pod: &Pod, dialect: Dialect) -> String {
@@ -67,7 +69,42 @@ pub(super) fn group(group: &PodGroup) -> String {
 fn topology(constraint: &TopologyConstraint) -> String {
     let mode = if constraint.required { "required" } else { "preferred" };
     let slice = constraint.slice.map_or(String::new(), |n| format!(" for each {n} members"));
-    format!("{mode} topology {}{slice}", constraint.level)
+    let span = constraint.span.as_ref();
+    let span = span.map_or(String::new(), |it| format!(" with all pods of {}", requirements(it)));
+    format!("{mode} topology {}{slice}{span}", constraint.level)
+}
+
+/// Returns a line for each level or member that is read, and for each that is not.
+pub(super) fn tree(object: &TopologyObject, problems: &[Problem]) -> String {
+    let mut lines = match &object.shape {
+        TopologyShape::Levels(levels) => {
+            let named = |it: &Level| match &it.name {
+                Some(name) => format!("level {} called {name}", it.label),
+                None => format!("level {}", it.label),
+            };
+            levels.iter().map(named).collect()
+        }
+        TopologyShape::HyperNode(it) => {
+            let name = it.tier_name.as_ref().map_or(String::new(), |name| format!(" ({name})"));
+            let mut lines = vec![format!("tier {}{name}", it.tier)];
+            lines.extend(it.nodes.iter().map(|node| match node {
+                NodeMatch::Name(name) => format!("node {name}"),
+                NodeMatch::Pattern(pattern) => format!("nodes {pattern:?}"),
+                NodeMatch::Labels(selector) => format!("nodes with {}", requirements(selector)),
+            }));
+            lines.extend(it.parts.iter().map(|part| format!("all of {part}")));
+            lines
+        }
+    };
+    lines.extend(problems.iter().map(|problem| format!("problem: {problem}")));
+    lines.extend(object.problem.as_ref().map(|_| "counts as if it were not there".to_owned()));
+    let rest: String = lines.iter().map(|line| format!("  {line}\n")).collect();
+    format!("topology {}\n{rest}", object.key.name)
+}
+
+fn requirements(selector: &LabelSelector) -> String {
+    let of = |r: &berth_core::types::Requirement| format!("{} {:?}", r.key, r.values);
+    selector.requirements.iter().map(of).collect::<Vec<_>>().join(" and ")
 }
 
 fn headline(group: &PodGroup) -> String {
@@ -96,10 +133,7 @@ fn sub_group(sub_group: &SubGroup) -> String {
     let who = match members {
         SubGroupMembers::Role(role) => format!("as {role}"),
         SubGroupMembers::Labels { selector, keys } => {
-            let selector = selector.as_ref().map_or("all".to_owned(), |selector| {
-                let of = |r: &berth_core::types::Requirement| format!("{} {:?}", r.key, r.values);
-                selector.requirements.iter().map(of).collect::<Vec<_>>().join(" and ")
-            });
+            let selector = selector.as_ref().map_or("all".to_owned(), requirements);
             format!("with {selector} by [{}]", keys.join(", "))
         }
     };

@@ -149,7 +149,7 @@ fn only_known_roles_are_bound_and_only_to_berth() {
 fn every_rule_says_why() {
     let (mut n_rules, mut silent) = (0, Vec::new());
     let second = ["rbac", "groups-native", "groups-take-back"].map(|it| format!("second/{it}"));
-    let groups = ["coscheduling", "volcano"].map(|it| format!("groups/{it}"));
+    let groups = ["coscheduling", "kai", "kueue", "volcano"].map(|it| format!("groups/{it}"));
     let topology = ["topology/node-resource-topology".to_owned()];
     for file in second.iter().chain(&groups).chain(&topology) {
         let text = read(&root().join(format!("manifests/{file}.yaml")));

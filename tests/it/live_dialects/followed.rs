@@ -17,7 +17,7 @@ use berth_core::engine::Input;
 use berth_core::framework::Op;
 use berth_core::snapshot::{ClusterEvent, GroupEvent};
 use berth_core::types::group::{GroupKey, GroupKind, GroupPhase, GroupTold, PodGroup};
-use berth_core::types::{Pod, Span};
+use berth_core::types::{Pod, Span, TopologyKey, TopologyObject};
 use berth_stand::{Stand, wait_for};
 use k8s_openapi::jiff;
 use tokio::runtime::Runtime;
@@ -28,6 +28,7 @@ use crate::support::SOON;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Known {
     pub(super) groups: BTreeMap<GroupKey, PodGroup>,
+    pub(super) topologies: BTreeMap<TopologyKey, TopologyObject>,
     /// By name.
     pub(super) pods: BTreeMap<String, Pod>,
     pub(super) served: BTreeMap<&'static str, bool>,
@@ -53,6 +54,10 @@ impl Known {
                 GroupEvent::Applied(group) => drop(self.groups.insert(group.key.clone(), *group)),
                 GroupEvent::Deleted { key, .. } => drop(self.groups.remove(&key)),
                 GroupEvent::Served { dialect, served } => drop(self.served.insert(dialect, served)),
+                GroupEvent::TopologyApplied(object) => {
+                    self.topologies.insert(object.key.clone(), *object);
+                }
+                GroupEvent::TopologyDeleted { key, .. } => drop(self.topologies.remove(&key)),
             },
             other => panic!("unexpected: {other:?}"),
         }

@@ -12,7 +12,7 @@ use berth::observe::metrics::{Metrics, Recorder};
 use berth_core::engine::{Decision, Engine, Input, Write, WriteResult, Written};
 use berth_core::framework::Op;
 use berth_core::snapshot::{ClusterEvent, GroupEvent};
-use berth_core::types::group::{GroupKind, NATIVE};
+use berth_core::types::group::{GroupKind, NATIVE, TopologyConstraint};
 use berth_core::types::{
     GroupHint, GroupKey, Node, Owner, Pod, PodGroup, PodRequests, PodSpec, PodUid, Resources,
     Timestamp,
@@ -77,6 +77,7 @@ impl Burst {
                 uid: format!("node-{at}").into(),
                 allocatable: Resources { memory_bytes: 1 << 40, ..amount(64_000) },
                 pods_max: 110,
+                labels: [("rack".into(), format!("r{}", at % 2).into())].into_iter().collect(),
                 ..Node::default()
             })));
         }
@@ -100,7 +101,9 @@ impl Burst {
     pub(crate) fn gang(&mut self) {
         let (namespace, name) = ("default".into(), "train".into());
         let key = GroupKey { dialect: NATIVE, kind: GroupKind::Pods, namespace, name };
-        let group = GroupEvent::Applied(Box::new(PodGroup::gang(key, "uid-of-train", 2)));
+        let topology = vec![TopologyConstraint::required("rack".into())];
+        let group = PodGroup { topology, ..PodGroup::gang(key, "uid-of-train", 2) };
+        let group = GroupEvent::Applied(Box::new(group));
         self.input(Input::Cluster(ClusterEvent::Groups(group)));
         for name in ["rank-0", "rank-1"] {
             let ClusterEvent::PodApplied(mut member) = pod(name, 500) else { continue };

@@ -15,7 +15,8 @@ use crate::framework::profile::Entry;
 use crate::framework::{
     NodeSet, Placement, PlacementAsk, PlacementGenerate, PlacementScore, Proposal,
 };
-use crate::snapshot::{Cluster, GroupView, NodeIdx, Overlay};
+use crate::snapshot::{Cluster, CountColumn, CountQuery, GroupView, NodeIdx, Overlay};
+use crate::types::group::TopologyConstraint;
 use crate::types::{Pod, Text};
 
 use super::frames::Choice;
@@ -122,6 +123,7 @@ impl Gang {
         conflicts: &mut BTreeSet<usize>,
     ) -> bool {
         self.trial = None;
+        self.judged.infeasible += 1;
         choice.at += 1;
         let turn = Turn::Domain(unit);
         if choice.at < choice.candidates.len() {
@@ -190,8 +192,11 @@ impl Gang {
         let fits: Vec<u32> = placements.iter().map(|it| fit(&kinds, &it.nodes)).collect();
         budget.spend((overlay.cluster().nodes().len() * kinds.len() / NODES_A_STEP) as u64);
         self.note_survey(unit, entry.name, needed, &placements, &fits);
+        let proposed = placements.len();
         let mut keep = fits.iter().map(|fit| *fit >= needed);
         placements.retain(|_| keep.next().unwrap_or(false));
+        self.judged.generated += proposed as u32;
+        self.judged.infeasible += (proposed - placements.len()) as u32;
         let fits: Vec<u32> = placements.iter().map(|it| share(&kinds, &it.nodes)).collect();
         let members: Vec<(&Pod, u32)> = kinds.iter().map(|it| (&it.pod, it.members)).collect();
         let rated = rated(placer, overlay.cluster(), &placements, &fits, &members, running.len());
@@ -221,15 +226,54 @@ impl Gang {
     ) -> Result<Vec<Placement>, Unplaced> {
         entry.calls.count();
         let constraints = &self.view.units[unit].topology;
-        let labels = guarded(entry.name, || entry.plugin.labels(constraints));
+        let labels = guarded(entry.name, || entry.plugin.labels(constraints, overlay.cluster()));
         let labels = labels.map_err(Unplaced::Error)?;
         overlay.declare_all(|cluster| {
             labels.iter().for_each(|label| cluster.declare_domains(label));
         });
         let within = self.within(unit);
-        let ask = PlacementAsk { constraints, within: within.as_ref(), running };
-        let answer = guarded(entry.name, || entry.plugin.placements(ask, overlay.cluster()));
+        let cluster = overlay.cluster();
+        let meant = self.view.members.iter().filter(|member| member.units.contains(&unit));
+        let meant = meant.filter_map(|member| cluster.pod(&member.uid));
+        let members: Vec<&Pod> = meant.map(|record| &record.pod).collect();
+        let peers: Vec<NodeIdx> = self.peers_of(constraints, cluster).into_iter().collect();
+        let ask = PlacementAsk {
+            constraints,
+            within: within.as_ref(),
+            running,
+            peers: &peers,
+            members: &members,
+        };
+        let answer = guarded(entry.name, || entry.plugin.placements(ask, cluster));
         answer.map_err(Unplaced::Error)?.map_err(|reason| refused(entry.name, &reason))
+    }
+
+    /// Returns the nodes of pods that constraints with a span are about, of this group or another.
+    fn peers_of(&self, constraints: &[TopologyConstraint], cluster: &Cluster) -> BTreeSet<NodeIdx> {
+        let columns = constraints.iter().filter_map(|it| cluster.count(&self.query(it)?));
+        let on = |column: &CountColumn, node: NodeIdx| (column.on(node) > 0).then_some(node);
+        let nodes = || cluster.nodes().iter().map(|(node, _)| node);
+        columns.flat_map(|column| nodes().filter_map(|node| on(column, node))).collect()
+    }
+
+    fn query(&self, constraint: &TopologyConstraint) -> Option<CountQuery> {
+        let (namespace, selector) = (self.view.key.namespace.clone(), constraint.span.clone()?);
+        Some(CountQuery { namespace, selector })
+    }
+
+    /// Has the pods counted that constraints with a span are about, and returns the nodes of those
+    /// that have a place before any of this group is given one.
+    pub(super) fn peers(&self, overlay: &mut Overlay<'_>) -> BTreeSet<NodeIdx> {
+        let units = self.view.units.iter().flat_map(|unit| &unit.topology);
+        let spanning: Vec<TopologyConstraint> =
+            units.filter(|constraint| constraint.span.is_some()).cloned().collect();
+        if spanning.is_empty() {
+            return BTreeSet::new();
+        }
+        overlay.declare_all(|cluster| {
+            spanning.iter().filter_map(|it| self.query(it)).for_each(|it| cluster.declare(&it));
+        });
+        self.peers_of(&spanning, overlay.cluster())
     }
 
     /// Returns the nodes that the units around this one leave it.

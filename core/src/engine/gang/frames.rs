@@ -142,8 +142,11 @@ impl Gang {
         let any_chosen = !self.chosen.is_empty();
         let frames = self.take_frames(0);
         let topology = overlay.cluster().index_version(&IndexRef::Topology);
-        if self.topology.replace(topology) != Some(topology) && any_chosen {
-            // Placements may hold other nodes now.
+        let peers = self.peers(overlay);
+        let moved_on = self.topology.replace(topology) != Some(topology) || self.peers != peers;
+        self.peers = peers;
+        if moved_on && any_chosen {
+            // Placements may hold other nodes now, or another group has gone first.
             self.trial = None;
             return;
         }

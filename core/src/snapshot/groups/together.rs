@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::types::group::TopologyConstraint;
 use crate::types::{Pod, Text};
 
-use super::view::{Member, Reading};
+use super::view::{GroupView, Member, Reading, Unit};
 
 /// Labels that say which of its group a pod is, the first that all of a unit's members have counts.
 const INDEX_LABELS: [&str; 3] = [
@@ -13,6 +13,26 @@ const INDEX_LABELS: [&str; 3] = [
     "batch.kubernetes.io/job-completion-index",
     "apps.kubernetes.io/pod-index",
 ];
+
+impl GroupView {
+    /// Adds a constraint that some of the members have in common: to the group if it is all of them,
+    /// else as a part that says who must be near whom.
+    pub fn keep_together(&mut self, name: &str, members: &[usize], constraint: TopologyConstraint) {
+        let all = members.len() == self.members.len();
+        let Some(group) = self.units.first_mut().filter(|_| !members.is_empty()) else { return };
+        if all {
+            if !group.topology.contains(&constraint) {
+                group.topology.push(constraint);
+            }
+            return;
+        }
+        let (name, topology) = (Text::from(format!("{}[{name}]", group.name)), vec![constraint]);
+        let part = self.units.len();
+        let (parent, min_parts) = (Some(0), None);
+        self.units.push(Unit { name, parent, min_member: 0, min_parts, loose: true, topology });
+        members.iter().for_each(|at| self.members[*at].units.push(part));
+    }
+}
 
 impl Reading<'_> {
     /// Adds what members themselves say of their topology, then cuts into slices what is to be kept

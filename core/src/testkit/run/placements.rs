@@ -81,10 +81,10 @@ impl Scene {
     ) -> Option<Result<Vec<Placement>, String>> {
         let plugin = self.plugins.iter().find_map(|it| it.points.placement_generate.clone())?;
         let constraints = &group.topology;
-        for label in plugin.labels(constraints) {
+        for label in plugin.labels(constraints, &self.cluster) {
             self.cluster.declare_domains(&label);
         }
-        let ask = PlacementAsk { constraints, within: None, running };
+        let ask = PlacementAsk { constraints, within: None, running, peers: &[], members: &[] };
         let answer = plugin.placements(ask, &self.cluster);
         Some(answer.map_err(|reason| {
             reason.texts.iter().map(|text| text.as_str()).collect::<Vec<_>>().join(", ")

@@ -220,6 +220,7 @@ pub(super) fn change(change: &Change, cluster: &Cluster) -> Text {
         Change::Devices(change) => devices(change),
         Change::Groups(GroupChange::Group { key }) => format!("pod group {key} changed"),
         Change::Groups(GroupChange::Dialect { name }) => format!("dialect {name} changed"),
+        Change::Groups(GroupChange::Topology { key }) => format!("topology {key} changed"),
     };
     text.into()
 }

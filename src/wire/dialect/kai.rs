@@ -1,0 +1,158 @@
+//! KAI's PodGroups: an annotation names the group, an object says how many of it are needed and where.
+//!
+//! Source: scheduling.run.ai, v2alpha2, and kai.scheduler, v1alpha1 (KAI-Scheduler). The objects are made
+//! and told by its own controllers, so nothing is written on them. Of sub-groups those are known that
+//! are in no other; queues and preemptibility are not read.
+
+use berth_core::types::Text;
+use berth_core::types::group::{
+    Dialect, GroupHint, GroupKind, GroupWords, PodGroup, Quorum, Rank, SubGroup, SubGroupMembers,
+    TopologyConstraint, TopologyLevel,
+};
+
+use super::object::{Conversion, GroupObject, ObjectDef, PatchType, SPEC, number, read};
+use super::tree::{self, TreeDef};
+use super::{DialectDef, PodWords};
+use crate::wire::field::{Field, List};
+use crate::wire::k8s::wire;
+use crate::wire::problem::Path;
+use crate::wire::reading::Reading;
+
+pub(super) const NAME: Dialect = Dialect { rank: Rank::Explicit, name: "kai" };
+const GROUP_NAME: &str = "pod-group-name";
+const SUB_GROUP: &str = "kai.scheduler/subgroup-name";
+
+pub(super) static DIALECT: DialectDef = DialectDef {
+    dialect: NAME,
+    summary: "annotation pod-group-name, PodGroup of scheduling.run.ai",
+    annotations: &[GROUP_NAME],
+    hint,
+    objects: &[&POD_GROUP],
+    tree: Some(&TOPOLOGY),
+    peer: None,
+};
+
+static POD_GROUP: ObjectDef = ObjectDef {
+    dialect: NAME,
+    makes: GroupKind::Pods,
+    api_versions: &["scheduling.run.ai/v2alpha2"],
+    kind: "PodGroup",
+    resource: "podgroups",
+    status_subresource: true,
+    patch: PatchType::Merge,
+    words: GroupWords { why: false, message: false, scheduled: false },
+    read: read::<PodGroups>,
+    status: None,
+};
+
+static TOPOLOGY: TreeDef = TreeDef {
+    dialect: NAME,
+    api_versions: &["kai.scheduler/v1alpha1"],
+    kind: "Topology",
+    resource: "topologies",
+    read: tree::levels,
+};
+
+fn hint(words: &PodWords<'_>, reading: &mut Reading<'_>) -> Option<GroupHint> {
+    let name = reading.tables.intern(words.annotation(GROUP_NAME)?);
+    let role = words.label(SUB_GROUP).map(|role| reading.tables.intern(role));
+    Some(GroupHint { role, ..GroupHint::of_object(NAME, name) })
+}
+
+wire! {
+    pub struct Spec {
+        min_member: Field<i64>,
+        min_sub_group: Field<i64>,
+        sub_groups: Field<List<WireSubGroup>>,
+        topology_constraint: Field<Constraint>,
+    }
+
+    pub struct WireSubGroup {
+        name: Field<String>,
+        min_member: Field<i64>,
+        min_sub_group: Field<i64>,
+        parent: Field<String>,
+        topology_constraint: Field<Constraint>,
+    }
+
+    pub struct Constraint {
+        topology: Field<String>,
+        required_topology_level: Field<String>,
+        preferred_topology_level: Field<String>,
+    }
+
+    pub struct Status {}
+}
+
+struct PodGroups;
+
+impl Conversion for PodGroups {
+    type Spec = Spec;
+    type Status = Status;
+
+    fn spec(reading: &mut Reading<'_>, spec: &Spec, group: &mut PodGroup) {
+        group.uneven_priorities = true;
+        let min_member = number(reading, &SPEC.field("minMember"), &spec.min_member, 0);
+        group.quorum = min_member.filter(|n| *n > 0).map_or(Quorum::None, Quorum::AtLeast);
+        no_counting_of_groups(reading, &SPEC.field("minSubGroup"), &spec.min_sub_group);
+        let at = SPEC.field("topologyConstraint");
+        group.topology = constraints(reading, &at, &spec.topology_constraint);
+        reading.each(&SPEC.field("subGroups"), &spec.sub_groups, |reading, at, sub| {
+            group.sub_groups.push(sub_group(reading, at, sub));
+        });
+    }
+
+    /// It is its own controller's from the beginning.
+    fn status(_: &mut Reading<'_>, _: &Status, _: GroupObject, group: &mut PodGroup) {
+        group.settled = true;
+    }
+}
+
+/// A group that needs some of its sub-groups, whichever, isn't known how to be placed.
+fn no_counting_of_groups(reading: &mut Reading<'_>, at: &Path<'_>, number: &Field<i64>) {
+    if reading.opt(at, number).is_some_and(|number| *number > 0) {
+        reading.problem(at, "a minimum of sub-groups is not supported");
+    }
+}
+
+fn sub_group(reading: &mut Reading<'_>, at: &Path<'_>, sub: &WireSubGroup) -> SubGroup {
+    let name = reading.required_text(&at.field("name"), &sub.name);
+    if reading.opt_text(&at.field("parent"), &sub.parent).is_some() {
+        reading.problem(&at.field("parent"), "sub-groups of sub-groups are not supported");
+    }
+    no_counting_of_groups(reading, &at.field("minSubGroup"), &sub.min_sub_group);
+    let min_member = number(reading, &at.field("minMember"), &sub.min_member, 0);
+    SubGroup {
+        members: SubGroupMembers::Role(name.clone()),
+        name,
+        min_member: min_member.unwrap_or(1),
+        min_groups: None,
+        topology: constraints(reading, &at.field("topologyConstraint"), &sub.topology_constraint),
+    }
+}
+
+fn constraints(
+    reading: &mut Reading<'_>,
+    at: &Path<'_>,
+    field: &Field<Constraint>,
+) -> Vec<TopologyConstraint> {
+    let Some(wanted) = reading.opt(at, field) else { return Vec::new() };
+    let topology = reading.opt_text(&at.field("topology"), &wanted.topology);
+    let mut level = |name: &'static str, level: &Field<String>| {
+        Some(level_of(topology.clone(), reading.opt_text(&at.field(name), level)?))
+    };
+    let required = level("requiredTopologyLevel", &wanted.required_topology_level);
+    let preferred = level("preferredTopologyLevel", &wanted.preferred_topology_level);
+    let constraint =
+        |(level, required)| TopologyConstraint { level, required, slice: None, span: None };
+    let all = [(required, true), (preferred, false)].into_iter();
+    all.filter_map(|(level, required)| Some(constraint((level?, required)))).collect()
+}
+
+/// Returns a level as KAI names it: with the topology that it is one of, if that is said.
+pub(super) fn level_of(topology: Option<Text>, level: Text) -> TopologyLevel {
+    match topology {
+        None => TopologyLevel::Named(level),
+        Some(name) => TopologyLevel::Of { topology: TOPOLOGY.key(name), level },
+    }
+}
