@@ -234,7 +234,7 @@ fn hyper_node(name: &str, members: Value) -> Value {
 fn hyper_nodes_come_and_go_while_we_schedule() {
     let Some(stand) = Stand::start_or_skip(&Options::default()) else { return };
     let api = stand.client();
-    let gangs = "profiles: [{schedulerName: berth, pluginConfig: [{name: GangScheduling, args: \
+    let gangs = "profiles: [{pluginConfig: [{name: GangScheduling, args: \
                  {dialects: [volcano]}}]}]\n";
     define(&api, &crd("volcano"));
     ["n-1", "n-2", "n-3"].iter().for_each(|name| drop(create(&api, &gpu_node(name, 1))));
@@ -329,7 +329,7 @@ fn topologies_that_may_not_be_read_hold_nobody() {
     };
     grant("all-but-topologies", &[]);
     let kubeconfig = stand.kubeconfig_path(SCHEDULER).expect("a kubeconfig");
-    let gangs = "profiles: [{schedulerName: berth, pluginConfig: [{name: GangScheduling, args: \
+    let gangs = "profiles: [{pluginConfig: [{name: GangScheduling, args: \
                  {dialects: [kueue]}}]}]\n";
     let config = format!("{FAST}{gangs}");
     let berth = Berth::start_with(stand.folder(), &kubeconfig, &config, &[]);
