@@ -271,12 +271,12 @@ fn hyper_nodes_come_and_go_while_we_schedule() {
             events["items"].as_array()?.iter().find(tells).cloned()
         });
     }
-    // And they go.
+    // And they go: until then a group of two finds room for one.
     let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
     api.delete(&format!("{path}/hypernodes.topology.volcano.sh")).expect("the CRD is deleted");
-    let far = json!({"minMember": 1, "networkTopology": {"mode": "hard", "highestTierAllowed": 1}});
+    let far = json!({"minMember": 2, "networkTopology": {"mode": "hard", "highestTierAllowed": 1}});
     create(&api, &group("scheduling.volcano.sh/v1beta1", "far", far));
-    create(&api, &volcano_member("c", "far"));
+    ["c", "d"].iter().for_each(|name| drop(create(&api, &volcano_member(name, "far"))));
     scheduled_condition_says(&api, "c", "topology tier 1 is not known");
     assert_eq!(berth.terminate(), Some(0));
 }
