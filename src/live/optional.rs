@@ -12,12 +12,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use berth_core::engine::Input;
 use berth_core::framework::Profile;
 use berth_core::types::Text;
-use tokio::sync::{Notify, oneshot, watch};
-use tokio::task::JoinHandle;
+use tokio::sync::{Notify, watch};
 use tokio::time::timeout;
 use tracing::{debug, info};
 
-use super::watch::{Source, Watch};
+use super::watch::{Running, Source, Watch};
 use super::{discovery, kinds};
 use crate::wire::Kind;
 
@@ -28,12 +27,6 @@ pub struct Optional {
     running: Arc<Mutex<BTreeMap<Kind, Running>>>,
     /// True once the server has been asked for all of them.
     looked: Arc<watch::Sender<bool>>,
-}
-
-/// A watch that can be ended.
-struct Running {
-    stop: oneshot::Sender<()>,
-    ended: JoinHandle<()>,
 }
 
 impl Optional {
@@ -99,7 +92,9 @@ impl Optional {
                         resource = kinds::resource(kind),
                         "is not served; it is looked for again"
                     );
-                    self.end(ended).await;
+                    if let Some(running) = ended {
+                        running.end().await;
+                    }
                     tell_synced(&source.sink, kind, true);
                 }
             }
@@ -108,24 +103,14 @@ impl Optional {
         }
     }
 
-    async fn end(&self, running: Option<Running>) {
-        if let Some(Running { stop, ended }) = running {
-            drop(stop);
-            // It ends by itself only with the runtime.
-            let _ = ended.await;
-        }
-    }
-
     fn begin(&self, kind: Kind, source: &Source, failed: &Arc<Notify>) {
         info!(resource = kinds::resource(kind), "is served, and read");
-        let (stop, stopped) = oneshot::channel();
         let (sink, failed) = (source.sink.clone(), Arc::clone(failed));
-        let watch = Watch::new(source.clone(), kind).run_until(stopped, move || {
+        let running = Watch::new(source.clone(), kind).spawn(move || {
             tell_synced(&sink, kind, true);
             failed.notify_one();
         });
-        let ended = tokio::spawn(watch);
-        self.running().insert(kind, Running { stop, ended });
+        self.running().insert(kind, running);
     }
 }
 

@@ -9,6 +9,7 @@
 mod follow;
 pub(in crate::live) mod list;
 mod pace;
+mod running;
 #[cfg(test)]
 mod tests;
 
@@ -34,6 +35,7 @@ use crate::wire::{Kind, Problem, Tables};
 
 use follow::End;
 pub use pace::Pace;
+pub use running::Running;
 
 /// So many watches in a row that the server answered with errors, and the place is given up: some
 /// errors ("Too large resource version" after etcd was restored) only a new list gets over.
@@ -106,7 +108,7 @@ impl Watch {
 
     /// As [`Watch::run`], until `stop` is dropped: then all that was told of is told gone. `failed`
     /// hears of each list that fails.
-    pub async fn run_until(mut self, stop: oneshot::Receiver<()>, failed: impl Fn() + Send + Sync) {
+    async fn run_until(mut self, stop: oneshot::Receiver<()>, failed: impl Fn() + Send + Sync) {
         tokio::select! {
             _ = stop => {}
             never = self.go_on(failed) => match never {},

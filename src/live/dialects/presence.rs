@@ -6,14 +6,13 @@ use std::sync::Arc;
 
 use berth_core::engine::Input;
 use berth_core::snapshot::{ClusterEvent, GroupEvent};
-use tokio::sync::{Notify, oneshot};
-use tokio::task::JoinHandle;
+use tokio::sync::Notify;
 use tokio::time::timeout;
 use tracing::{debug, info};
 
 use super::{Dialects, Served, tell_synced};
 use crate::live::discovery::{self, Resources};
-use crate::live::watch::{Source, Watch};
+use crate::live::watch::{Running, Source, Watch};
 use crate::wire::Kind;
 use crate::wire::dialect::DialectDef;
 
@@ -39,20 +38,13 @@ struct Presence {
     dialects: Dialects,
     source: Source,
     /// By kind in the newest version.
-    running: BTreeMap<Kind, Running>,
+    running: BTreeMap<Kind, (Served, Running)>,
     /// Kinds that the engine waits for, or whose watch tells it itself.
     awaited: BTreeSet<Kind>,
     /// What the engine was told of each dialect: whether it is served.
     told: BTreeMap<&'static str, bool>,
     /// A list has failed: its kind may be gone.
     failed: Arc<Notify>,
-}
-
-/// A watch that can be ended.
-struct Running {
-    served: Served,
-    stop: oneshot::Sender<()>,
-    ended: JoinHandle<()>,
 }
 
 /// What the server says of a kind.
@@ -140,7 +132,7 @@ impl Presence {
     }
 
     async fn begin(&mut self, family: Kind, served: Served) {
-        if self.running.get(&family).is_some_and(|running| running.served == served) {
+        if self.running.get(&family).is_some_and(|(running, _)| *running == served) {
             return;
         }
         let changes = self.running.contains_key(&family);
@@ -148,18 +140,17 @@ impl Presence {
             tell_synced(&self.source.sink, family, false);
         }
         self.stop(family).await;
-        let (stop, stopped) = oneshot::channel();
         let watch = Watch::new(self.source.clone(), served.kind);
         let (failed, sink) = (Arc::clone(&self.failed), self.source.sink.clone());
-        let ended = tokio::spawn(watch.run_until(stopped, move || {
+        let running = watch.spawn(move || {
             failed.notify_one();
             if matches!(family, Kind::Tree(_)) {
                 // What says where groups are better holds nobody when it can't be read.
                 tell_synced(&sink, family, true);
             }
-        }));
+        });
         self.dialects.known().served.insert(family, served);
-        self.running.insert(family, Running { served, stop, ended });
+        self.running.insert(family, (served, running));
     }
 
     /// Its objects are told gone, and then that there is nothing to wait for.
@@ -172,10 +163,8 @@ impl Presence {
 
     async fn stop(&mut self, family: Kind) {
         self.dialects.known().served.remove(&family);
-        if let Some(Running { stop, ended, .. }) = self.running.remove(&family) {
-            drop(stop);
-            // It ends by itself only with the runtime.
-            let _ = ended.await;
+        if let Some((_, running)) = self.running.remove(&family) {
+            running.end().await;
         }
     }
 
