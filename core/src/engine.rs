@@ -141,6 +141,22 @@ enum Purpose {
     TakeBack { key: GroupKey, pod: PodRef },
 }
 
+impl Purpose {
+    /// Returns the plan that the write is part of.
+    fn plan(&self) -> Option<PlanId> {
+        match self {
+            Purpose::Stage { plan, .. }
+            | Purpose::ReadBack { plan, .. }
+            | Purpose::Try { plan, .. } => Some(*plan),
+            Purpose::Aside { .. }
+            | Purpose::Settle { .. }
+            | Purpose::Tell { .. }
+            | Purpose::TellGroup { .. }
+            | Purpose::TakeBack { .. } => None,
+        }
+    }
+}
+
 /// What a poll brought.
 #[derive(Debug, Default)]
 pub struct Poll {

@@ -47,7 +47,8 @@ pub struct Outbox {
 
 #[derive(Default)]
 struct Waiting {
-    plans: VecDeque<Job>,
+    /// By their order; those of one order as they came.
+    plans: BTreeMap<(u64, WriteId), Job>,
     statuses: VecDeque<Job>,
     /// The nodes of binds that the server was too full for, and that are to be sent again.
     put_off: BTreeMap<WriteId, Text>,
@@ -59,7 +60,9 @@ impl Outbox {
     pub fn push(&self, job: Job) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         match job.write.urgency {
-            Urgency::Plan => waiting.plans.push_back(job),
+            Urgency::Plan => {
+                waiting.plans.insert((job.write.order, job.write.id), job);
+            }
             Urgency::Status => waiting.statuses.push_back(job),
         }
         drop(waiting);
@@ -94,7 +97,7 @@ impl Outbox {
     pub fn take_back_binds(&self, chosen: impl Fn(&Text) -> bool) -> Vec<WriteId> {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         let mut ids = Vec::new();
-        waiting.plans.retain(|job| {
+        waiting.plans.retain(|_, job| {
             let taken = target(&job.write).is_some_and(&chosen);
             ids.extend(taken.then_some(job.write.id));
             !taken
@@ -185,7 +188,7 @@ impl Waiting {
                 return Some(job);
             }
         }
-        let job = self.plans.pop_front()?;
+        let (_, job) = self.plans.pop_first()?;
         self.plans_in_a_row += 1;
         self.plans_under_way += 1;
         Some(job)
@@ -287,7 +290,8 @@ mod tests {
 
     fn job(id: u64, urgency: Urgency) -> Job {
         let op = Op::ReadPod { pod: PodRef::default() };
-        let write = Write { id: WriteId(id), op, timeout: Span::from_secs(5), urgency };
+        let (timeout, order) = (Span::from_secs(5), id);
+        let write = Write { id: WriteId(id), op, timeout, urgency, order };
         Job { write, about: About::default() }
     }
 
@@ -307,6 +311,22 @@ mod tests {
         assert_eq!((order.len(), early, order[0]), (26, 2, 0));
         (0..16).for_each(|_| outbox.plan_ended());
         assert!(!outbox.plans_busy());
+    }
+
+    #[test]
+    fn what_was_begun_is_ended_before_more_is_begun() {
+        let outbox = Outbox::default();
+        let of_plan = |id: u64, order: u64| {
+            let Job { write, about } = job(id, Urgency::Plan);
+            Job { write: Write { order, ..write }, about }
+        };
+        for (id, plan) in [(2, 1), (4, 3), (6, 5)] {
+            outbox.push(of_plan(id, plan));
+        }
+        let mut sent = Vec::from([outbox.pop().map(|job| job.write.id.0)]);
+        outbox.push(of_plan(7, 1));
+        sent.extend((0..3).map(|_| outbox.pop().map(|job| job.write.id.0)));
+        assert_eq!(sent, [Some(2), Some(7), Some(4), Some(6)]);
     }
 
     #[test]

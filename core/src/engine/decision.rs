@@ -36,6 +36,9 @@ pub struct Write {
     pub timeout: Span,
     /// Binds go first.
     pub urgency: Urgency,
+    /// Of one urgency, those with less go first: the later writes of a plan before the first ones of
+    /// plans that were made after it.
+    pub order: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

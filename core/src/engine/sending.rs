@@ -66,10 +66,11 @@ impl Engine {
 
     pub(super) fn send(&mut self, op: Op, purpose: Purpose, urgency: Urgency) -> WriteId {
         let id = WriteId(self.fresh_id());
+        let order = purpose.plan().map_or(id.0, |plan| plan.0);
         self.purposes.insert(id, purpose);
         let timeout = self.setup.limits.write_timeout;
         let op = self.with_planted_bug(op);
-        self.out.push_back(Decision::Write(Write { id, op, timeout, urgency }));
+        self.out.push_back(Decision::Write(Write { id, op, timeout, urgency, order }));
         id
     }
 
