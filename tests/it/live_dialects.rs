@@ -21,9 +21,7 @@ use serde_json::{Value, json};
 use crate::installed::{USER, root, second};
 use crate::support::SOON;
 use crate::support::berth::{Berth, FAST};
-use crate::support::objects::{
-    bound, create, gpu_node, gpu_pod, node_of, read, role, scheduled_condition,
-};
+use crate::support::objects::{bound, create, gpu_node, gpu_pod, node_of, role};
 use followed::{Followed, tell, told};
 
 /// The definition of the groups of a dialect.
