@@ -202,6 +202,7 @@ wire! {
     pub struct ContainerStatus {
         name: Field<String>,
         state: Field<ContainerState>,
+        restart_count: Field<i64>,
         allocated_resources: Field<Map<Quantity>>,
         resources: Field<ResourceRequirements>,
     }
@@ -209,10 +210,11 @@ wire! {
 
 wire! {
     pub struct ContainerState {
-        running: Field<RunningState>,
+        running: Field<StartedState>,
+        terminated: Field<StartedState>,
     }
 
-    pub struct RunningState {
+    pub struct StartedState {
         started_at: Field<Stamp>,
     }
 }
