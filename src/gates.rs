@@ -41,7 +41,7 @@ impl Stage {
 pub enum Kind {
     /// Both values do what they do upstream; the text says what `true` does.
     Followed(&'static str),
-    /// Nothing that a scheduler decides depends on it.
+    /// Nothing that Berth decides depends on it. Of groups of pods the profile decides.
     NoEffect,
     /// Berth decides as the default says, so the other value is an error.
     RefusedUnlessDefault,
@@ -106,7 +106,7 @@ impl Gates {
         let idle: Vec<&str> = all().filter(moved).filter(idle).map(|gate| gate.name).collect();
         if !idle.is_empty() {
             let names = idle.join(", ");
-            notes.push(format!("--feature-gates: without effect in a scheduler: {names}"));
+            notes.push(format!("--feature-gates: without effect here: {names}"));
         }
         let given = all().filter(|gate| self.set.contains_key(gate.name));
         for gate in given.filter(|gate| matches!(gate.stage, Stage::Ga | Stage::Deprecated)) {

@@ -153,9 +153,14 @@ fn authentication_flags_are_checked() {
 
 #[test]
 fn gates_and_versions_are_checked() {
-    let o = resolve(&["--feature-gates=GenericWorkload=true", "--emulated-version=kube=1.37"]);
-    let enabled = &o.configuration.profiles[0].plugins.multi_point.enabled;
-    assert!(enabled.iter().any(|entry| entry.name == "GangScheduling"));
+    for set in
+        ["GenericWorkload=true", "GenericWorkload=false,TopologyAwareWorkloadScheduling=true"]
+    {
+        let o = resolve(&[&format!("--feature-gates={set}"), "--emulated-version=kube=1.37"]);
+        let enabled = &o.configuration.profiles[0].plugins.multi_point.enabled;
+        let on = enabled.iter().any(|entry| entry.name == "GangScheduling");
+        assert!(on && o.notes.iter().any(|note| note.contains("without effect here")), "{set}");
+    }
     refused(&["--feature-gates=Foo=true"], "unrecognized feature gate: Foo");
     refused(&["--emulated-version=1.36"], "1.36 is not supported");
     refused(&["--emulated-version=1.37.1"], "patch version not allowed, got: kube=1.37.1");

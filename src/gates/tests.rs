@@ -63,7 +63,7 @@ fn what_would_change_decisions_is_refused_and_what_does_nothing_is_told() {
     assert_eq!(
         gates.notes(),
         [
-            "--feature-gates: without effect in a scheduler: MemoryQoS",
+            "--feature-gates: without effect here: MemoryQoS",
             "--feature-gates: KubeProxyIPVS is deprecated; a future release won't know it",
         ]
     );

@@ -140,12 +140,7 @@ pub(super) static I_TO_Z: [Gate; 153] = [
         Followed("tolerations with Lt and Gt are read"),
     ),
     gate("TokenRequestServiceAccountUIDValidation", Beta, true, NoEffect),
-    gate(
-        "TopologyAwareWorkloadScheduling",
-        Alpha,
-        false,
-        Followed("groups stay in their topology domain; they do without it too"),
-    ),
+    gate("TopologyAwareWorkloadScheduling", Alpha, false, NoEffect),
     gate("TopologyManagerPolicyAlphaOptions", Alpha, false, NoEffect),
     gate("TopologyManagerPolicyBetaOptions", Beta, true, NoEffect),
     locked("TopologyManagerPolicyOptions", Ga, true, NoEffect),
