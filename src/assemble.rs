@@ -12,6 +12,10 @@ use berth_plugins::UnbuiltGate;
 
 use crate::config::Configuration;
 
+/// Stack of a thread that runs an engine: selectors are parsed there, and those at the limit of nesting
+/// take more than is usual. What isn't used is never touched.
+pub const STACK_BYTES: usize = 64 << 20;
+
 /// Builds the profiles and the setup of `configuration`.
 ///
 /// # Errors

@@ -17,13 +17,15 @@ pub mod table;
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::thread;
 
 use berth_core::framework::ArgError;
 use berth_core::types::Text;
 
-use crate::assemble::assemble;
+use crate::assemble::{STACK_BYTES, assemble};
 use crate::config::{self, Configuration, LoadError};
 use crate::gates::Gates;
 
@@ -86,6 +88,8 @@ pub enum SimulateError {
     Configuration(Vec<String>),
     #[error("--feature-gates: {0}")]
     Gates(String),
+    #[error("no thread can be started for it")]
+    Thread(#[source] io::Error),
 }
 
 /// A simulation that has run.
@@ -98,7 +102,7 @@ pub struct Simulated {
 
 /// Runs the command, prints the result to stdout and problems to stderr.
 pub fn command(args: &Args) -> ExitCode {
-    match run_on_files(args) {
+    match on_own_stack(|| run_on_files(args)) {
         Ok(simulated) => print(&simulated, args.output),
         Err(error) => {
             let lines = lines_of(&error);
@@ -109,6 +113,17 @@ pub fn command(args: &Args) -> ExitCode {
             ExitCode::from(2)
         }
     }
+}
+
+/// Runs the engine with the stack that it has in `berth run`.
+fn on_own_stack<T: Send>(
+    run: impl FnOnce() -> Result<T, SimulateError> + Send,
+) -> Result<T, SimulateError> {
+    thread::scope(|scope| {
+        let own = thread::Builder::new().stack_size(STACK_BYTES);
+        let running = own.spawn_scoped(scope, run).map_err(SimulateError::Thread)?;
+        running.join().unwrap_or_else(|fault| resume_unwind(fault))
+    })
 }
 
 fn run_on_files(args: &Args) -> Result<Simulated, SimulateError> {

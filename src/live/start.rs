@@ -27,14 +27,12 @@ use super::rate::TokenBucket;
 use super::reach::Clients;
 use super::watch::{Pace, Reporter, Source, Watch};
 use super::{Run, hostname};
+use crate::assemble::STACK_BYTES;
 use crate::observe::metrics::{Metrics, Recorder};
 use crate::wire::{Kind, Tables};
 
 /// Texts and specs that no object holds any more are forgotten so often.
 const PURGE: Duration = Duration::from_secs(300);
-/// For the engine: selectors are parsed there, and those at the limit of nesting take more than the
-/// usual 2 MiB. What isn't used is never touched.
-const STACK_BYTES: usize = 64 << 20;
 
 /// What is talked to once everything runs.
 pub(super) struct Parts {

@@ -153,6 +153,28 @@ fn claims_are_made_from_templates_and_the_table_names_their_devices() {
     assert!(text("default/d").contains("not created yet"), "{}", text("default/d"));
 }
 
+/// A selector that is nested as deep as may be is parsed, also where threads have little stack.
+#[test]
+fn a_selector_at_the_limit_of_nesting_is_read() {
+    let version = "resource.k8s.io/v1";
+    let expression = format!("{}{} == []", "[".repeat(240), "]".repeat(240));
+    let class = json!({"apiVersion": version, "kind": "DeviceClass", "metadata": {"name": "gpu"},
+                       "spec": {"selectors": [{"cel": {"expression": expression}}]}});
+    let slice = json!({"apiVersion": version, "kind": "ResourceSlice", "metadata": {"name": "s"},
+               "spec": {"driver": "gpu.example.com", "nodeName": "n", "devices": [{"name": "d"}],
+                        "pool": {"name": "n", "generation": 1, "resourceSliceCount": 1}}});
+    let claim = json!({"apiVersion": version, "kind": "ResourceClaim",
+                       "metadata": {"name": "c", "namespace": "default"},
+                       "spec": {"devices": {"requests": [
+                           {"name": "r", "exactly": {"deviceClassName": "gpu"}}]}}});
+    let mut user = pod("p", 0);
+    user["spec"]["containers"][0]["resources"] = json!({});
+    user["spec"]["resourceClaims"] = json!([{"name": "g", "resourceClaimName": "c"}]);
+    let input = list(&[node("n", 0), class, slice, claim, user]);
+    let ran = simulate(&["-f", "-"], &input);
+    assert_eq!((ran.status, ran.stderr.as_str()), (1, ""), "no device is meant: {}", ran.stdout);
+}
+
 fn pod_group(name: &str, min_count: u32) -> Value {
     json!({"apiVersion": "scheduling.k8s.io/v1beta1", "kind": "PodGroup",
            "metadata": {"name": name, "namespace": "default"},

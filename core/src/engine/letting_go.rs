@@ -17,7 +17,7 @@ pub(super) enum LettingGo {
     /// It has none, or what it has is in use.
     Nothing,
     Begun,
-    /// It has some, and can't be looked into now.
+    /// It has some, or may have, and can't be looked into now.
     Later,
 }
 
@@ -28,11 +28,17 @@ impl Engine {
         let Some(entry) = entry else { return LettingGo::Nothing };
         let members = entry.members.iter().filter_map(|uid| self.cluster.pod(uid));
         let waiting = members.filter(|record| record.place == Place::Nowhere);
-        let ops: Vec<Op> = waiting.flat_map(|record| self.releases(&record.pod)).collect();
+        let claiming = waiting.filter(|record| !record.pod.spec.claims.is_empty());
+        let claiming: Vec<&Pod> = claiming.map(|record| &record.pod).collect();
+        // Claims may be listed after pods and groups: then it isn't known yet what they have.
+        if !claiming.is_empty() && !self.unsynced.is_empty() {
+            return LettingGo::Later;
+        }
+        let ops: Vec<Op> = claiming.into_iter().flat_map(|pod| self.releases(pod)).collect();
         if ops.is_empty() {
             return LettingGo::Nothing;
         }
-        if self.draining || !self.unsynced.is_empty() || !waits(&entry.station) {
+        if self.draining || !waits(&entry.station) {
             return LettingGo::Later;
         }
         let id = entry.id;

@@ -62,16 +62,25 @@ fn sharing(name: &str) -> Pod {
 
 /// Two of three members, with the claim that an earlier process has allocated for them.
 fn left_behind() -> World {
+    let mut w = without_its_claim();
+    put_its_claim(&mut w);
+    w.event(ClusterEvent::Groups(GroupEvent::Applied(Box::new(gang("team", 3)))));
+    w.pod(sharing("p"));
+    w.pod(sharing("q"));
+    w
+}
+
+fn without_its_claim() -> World {
     let mut w = World::of(&["Order", "Cpu", "Claims", "Gangs", "Binder"], Setup::default());
     w.node(node("n1", 8));
     tell(&mut w, "slice s pool=p node=n1 devices=g");
-    let (p, q) = (sharing("p"), sharing("q"));
-    let text = "claim a protected allocated=\"r gpu.example.com/p/g\"";
-    put(&mut w, &format!("{text} reserved={},{}", p.uid, q.uid));
-    w.event(ClusterEvent::Groups(GroupEvent::Applied(Box::new(gang("team", 3)))));
-    w.pod(p);
-    w.pod(q);
     w
+}
+
+fn put_its_claim(w: &mut World) {
+    let (p, q) = (sharing("p").uid, sharing("q").uid);
+    let text = "claim a protected allocated=\"r gpu.example.com/p/g\"";
+    put(w, &format!("{text} reserved={p},{q}"));
 }
 
 /// Both are written at once, and the second finds the claim changed: it is by then the last.
@@ -91,6 +100,21 @@ fn devices_are_let_go_once_all_lists_are_there() {
     w.input(Input::Watch { kind: "pods".into(), synced: true });
     w.wait_secs(30);
     assert_eq!(held(&w), "");
+}
+
+/// A successor's lists come in any order.
+#[test]
+fn claims_that_are_listed_after_the_group_are_let_go_too() {
+    let mut w = without_its_claim();
+    w.input(Input::Watch { kind: "resourceclaims".into(), synced: false });
+    w.pod(sharing("p"));
+    w.pod(sharing("q"));
+    w.event(ClusterEvent::Groups(GroupEvent::Applied(Box::new(gang("team", 3)))));
+    w.run();
+    put_its_claim(&mut w);
+    w.input(Input::Watch { kind: "resourceclaims".into(), synced: true });
+    w.wait_secs(30);
+    assert_eq!((on_server(&w, "a"), held(&w)), (("".into(), Vec::new()), "".into()));
 }
 
 /// What went wrong is told, and then once more what the group waits for.
