@@ -94,9 +94,8 @@ struct Furthest {
     placed: usize,
     uid: PodUid,
     pod: Pod,
-    /// Members that ask for the same and have a place, and on how many nodes.
+    /// Members that ask for the same and have a place.
     alike: usize,
-    nodes: usize,
     unplaced: Unplaced,
 }
 
@@ -433,10 +432,9 @@ impl Gang {
         if self.furthest.as_ref().is_some_and(|furthest| furthest.placed >= placed) {
             return;
         }
-        let alike = || spots().filter(|spot| spot.class == class);
-        let nodes = numbers::distinct(alike().map(|spot| spot.node));
-        let (uid, pod, alike) = (pod.uid.clone(), pod.clone(), alike().count());
-        self.furthest = Some(Furthest { placed, uid, pod, alike, nodes, unplaced });
+        let alike = spots().filter(|spot| spot.class == class).count();
+        let (uid, pod) = (pod.uid.clone(), pod.clone());
+        self.furthest = Some(Furthest { placed, uid, pod, alike, unplaced });
     }
 
     fn infeasible(&mut self, cluster: &Cluster) -> Stopped {

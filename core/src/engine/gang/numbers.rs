@@ -1,9 +1,7 @@
 //! Why a group has no placement, in numbers: how many places it needs, and how many there are.
 
-use std::collections::BTreeSet;
-
 use crate::engine::unfit::Unplaced;
-use crate::snapshot::{Cluster, NodeIdx};
+use crate::snapshot::Cluster;
 use crate::types::resources::{CPU, EPHEMERAL_STORAGE, MEMORY};
 use crate::types::{Pod, PodUid, Text};
 
@@ -12,14 +10,14 @@ use super::{Furthest, Gang};
 impl Gang {
     /// Puts the group's numbers behind what is said of the member that found no place.
     pub(super) fn with_numbers(&self, furthest: Furthest, cluster: &Cluster) -> (PodUid, Unplaced) {
-        let Furthest { uid, mut unplaced, pod, alike, nodes, .. } = furthest;
+        let Furthest { uid, mut unplaced, pod, alike, .. } = furthest;
         if let Unplaced::Unfit(unfit) = &mut unplaced {
             let wanted = self.alike(&pod);
             let survey = self.surveyed.as_ref();
             unfit.error.placements = survey.map(|survey| survey.placements);
             let text = match survey {
                 Some(survey) => survey.sentence(),
-                None => numbers(&pod, wanted, alike, nodes),
+                None => numbers(&pod, wanted, alike, most_on_a_node(cluster, &pod) <= 1),
             };
             unfit.error.numbers.insert(0, text);
             unfit.error.numbers.extend(never_fits(cluster, &pod, wanted));
@@ -33,10 +31,11 @@ impl Gang {
     }
 }
 
-/// `placed` of `wanted` such pods have a place, on so many nodes.
-fn numbers(pod: &Pod, wanted: usize, placed: usize, nodes: usize) -> Text {
+/// `placed` of `wanted` such pods have a place, of which no node may hold a second one (`one_a_node`).
+/// On how many nodes they were is chance, and isn't told: the next attempt would say something else.
+fn numbers(pod: &Pod, wanted: usize, placed: usize, one_a_node: bool) -> Text {
     let what = asked(pod);
-    let text = if wanted > 1 && placed == nodes {
+    let text = if wanted > 1 && one_a_node {
         let exist = if placed == 1 { "exists" } else { "exist" };
         format!("the group needs {wanted} nodes with {what} free; {placed} {exist}")
     } else if wanted > 1 {
@@ -86,25 +85,27 @@ fn bytes(amount: i64) -> String {
 /// Says that the nodes, were they empty, could not hold so many such pods; `None` if they could, as
 /// far as amounts tell. Cost: O(nodes · resources).
 fn never_fits(cluster: &Cluster, pod: &Pod, wanted: usize) -> Option<Text> {
-    let nodes = cluster.nodes();
-    let amounts: Vec<_> = pod.usage.real.iter().filter(|(_, amount)| *amount > 0).collect();
-    let on_node = |at: NodeIdx| {
-        let pods_max = nodes.node(at).map_or(0, |node| node.pods_max).max(0);
-        let of = |(name, amount): &(&str, i64)| {
-            nodes.known_resource(name).map_or(0, |id| nodes.allocatable(id, at) / amount)
-        };
-        amounts.iter().map(of).fold(pods_max, i64::min).max(0) as usize
-    };
-    let all: usize = nodes.iter().map(|(at, _)| on_node(at)).sum();
+    let all: usize = on_empty_nodes(cluster, pod).sum();
     (all < wanted).then(|| {
         let text = format!("it can never fit: the nodes hold {all} such pods when they are empty");
         Text::from(text)
     })
 }
 
-/// Number of different nodes among these.
-pub(super) fn distinct(nodes: impl Iterator<Item = NodeIdx>) -> usize {
-    nodes.collect::<BTreeSet<NodeIdx>>().len()
+fn most_on_a_node(cluster: &Cluster, pod: &Pod) -> usize {
+    on_empty_nodes(cluster, pod).max().unwrap_or(0)
+}
+
+/// Returns how many such pods each node could hold if it were empty, as far as amounts tell.
+fn on_empty_nodes<'a>(cluster: &'a Cluster, pod: &'a Pod) -> impl Iterator<Item = usize> + 'a {
+    let nodes = cluster.nodes();
+    let amounts: Vec<_> = pod.usage.real.iter().filter(|(_, amount)| *amount > 0).collect();
+    nodes.iter().map(move |(at, node)| {
+        let of = |(name, amount): &(&str, i64)| {
+            nodes.known_resource(name).map_or(0, |id| nodes.allocatable(id, at) / amount)
+        };
+        amounts.iter().map(of).fold(node.pods_max.max(0), i64::min).max(0) as usize
+    })
 }
 
 #[cfg(test)]
