@@ -74,7 +74,7 @@ impl Watches {
             synced_at: None,
             missed: false,
         };
-        Watches { feeds: Kind::ALL.map(feed).into(), scanned: 0, newest: 0 }
+        Watches { feeds: Kind::played().map(feed).collect(), scanned: 0, newest: 0 }
     }
 
     /// Takes over what was logged since the last call.

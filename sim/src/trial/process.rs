@@ -35,7 +35,7 @@ pub(super) fn setup(seed: u64, bug: Option<Text>, ganged: bool) -> Setup {
     if rng.below(3) == 0 {
         limits.steps_a_poll = (20 + rng.below(200)) * if ganged { 100 } else { 1 };
     }
-    let watches = Kind::ALL.iter().map(|kind| Text::from(kind.as_str())).collect();
+    let watches = Kind::played().map(|kind| Text::from(kind.as_str())).collect();
     Setup { seed, limits, watches, bug, ..Setup::default() }
 }
 

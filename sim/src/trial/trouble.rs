@@ -77,7 +77,7 @@ impl Trial<'_> {
         let up = self.now + Span(1000 + self.plan.draw(Fault::ServerDown, 4000));
         self.down_until = up;
         self.lose_answers();
-        for kind in Kind::ALL {
+        for kind in Kind::played() {
             let list_at = up + Span(20 + self.plan.draw(Fault::ServerDown, 800));
             self.watches.lose_place(kind, up, list_at);
         }

@@ -42,6 +42,11 @@ impl Kind {
         Kind::NumaReports,
     ];
 
+    /// Returns those that clusters of a trial may have objects of: what its processes watch.
+    pub fn played() -> impl Iterator<Item = Kind> {
+        Kind::ALL.into_iter().filter(|kind| *kind != Kind::NumaReports)
+    }
+
     /// Returns the name under which the engine knows the watch.
     pub const fn as_str(self) -> &'static str {
         match self {
