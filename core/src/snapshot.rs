@@ -25,6 +25,7 @@ pub mod overlay;
 pub mod packing;
 pub mod pods;
 mod refusals;
+mod sets;
 pub mod sizes;
 pub mod storage;
 mod telling;

@@ -15,7 +15,7 @@ use berth_core::framework::{
     PreFilterAnswer, Verdict,
 };
 use berth_core::snapshot::numa::Way;
-use berth_core::snapshot::{Change, NodeIdx};
+use berth_core::snapshot::{Change, Cluster, NodeIdx};
 use berth_core::types::numa::{Alignment, NumaPolicy, NumaScope, Stage};
 use berth_core::types::{NumaReport, Resources};
 
@@ -53,6 +53,9 @@ impl PreFilter for NumaTopology {
 impl Filter for NumaTopology {
     fn filter(&self, cycle: Cycle<'_>, _: &CycleState, node: NodeIdx) -> Verdict {
         let Some(alignment) = &cycle.pod.spec.alignment else { return Verdict::Fit };
+        if !refuses(cycle.cluster, node) {
+            return Verdict::Fit;
+        }
         let Some(cells) = cycle.cluster.numa_cells(node) else { return Verdict::Fit };
         let report = cells.report;
         let refused = cells.ways().find_map(|way| refusal(alignment, report, way));
@@ -65,11 +68,10 @@ impl Filter for NumaTopology {
 
 impl Interest for NumaTopology {
     fn hint(&self, cx: HintContext<'_>, change: &Change) -> Hint {
-        let tells = |node: &NodeIdx| cx.cluster.numa_cells(*node).is_some();
         let helps = match change {
             Change::NodeAdded { .. } => true,
             Change::NodeUpdated { aspects, .. } => aspects.admission,
-            Change::PodFreed { node, .. } => tells(node),
+            Change::PodFreed { node, .. } => report_of(cx.cluster, *node).is_some(),
             Change::PodUpdated { uid, old, .. } => *uid == cx.pod.uid && old.spec != cx.pod.spec,
             _ => false,
         };
@@ -77,12 +79,18 @@ impl Interest for NumaTopology {
     }
 }
 
+fn report_of(cluster: &Cluster, node: NodeIdx) -> Option<&NumaReport> {
+    cluster.numa_report(&cluster.nodes().slot(node).name)
+}
+
+/// Tells whether the node's kubelet refuses anything at all, for what it has told.
+fn refuses(cluster: &Cluster, node: NodeIdx) -> bool {
+    report_of(cluster, node).is_some_and(|report| report.policy != NumaPolicy::Lenient)
+}
+
 /// Returns why a kubelet would refuse what is to be aligned, if its cells are so.
 fn refusal(alignment: &Alignment, report: &NumaReport, way: Way<'_>) -> Option<&'static str> {
     let policy = report.policy;
-    if policy == NumaPolicy::Lenient {
-        return None;
-    }
     let mut desk = Desk::new(report, way, &alignment.pod);
     if report.scope == NumaScope::Pod {
         return desk.place(&alignment.pod, policy).is_none().then_some("cannot align pod");

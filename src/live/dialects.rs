@@ -24,7 +24,7 @@ use tokio::sync::watch;
 
 use super::kinds;
 use super::lease::Rules;
-use super::watch::Source;
+use super::watch::{Source, tell_synced};
 use crate::wire::Kind;
 use crate::wire::dialect::object::GroupObject;
 use crate::wire::dialect::{self, DialectDef};
@@ -178,11 +178,4 @@ impl Dialects {
 /// Returns the kinds of objects of a dialect, each in the newest version.
 fn kinds_of(def: &DialectDef) -> impl Iterator<Item = Kind> + use<> {
     def.objects().map(Kind::Group).chain(def.tree().map(Kind::Tree))
-}
-
-/// A kind that isn't there has nothing that could be missed, and is up to date.
-fn tell_synced(sink: &Sender<Input>, kind: Kind, synced: bool) {
-    let kind = Text::from(kinds::resource(kind));
-    // Nobody listens only while the program ends.
-    let _ = sink.send(Input::Watch { kind, synced });
 }

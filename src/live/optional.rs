@@ -11,12 +11,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use berth_core::engine::Input;
 use berth_core::framework::Profile;
-use berth_core::types::Text;
 use tokio::sync::{Notify, watch};
 use tokio::time::timeout;
 use tracing::{debug, info};
 
-use super::watch::{Running, Source, Watch};
+use super::watch::{Running, Source, Watch, tell_synced};
 use super::{discovery, kinds};
 use crate::wire::Kind;
 
@@ -112,10 +111,4 @@ impl Optional {
         });
         self.running().insert(kind, running);
     }
-}
-
-fn tell_synced(sink: &Sender<Input>, kind: Kind, synced: bool) {
-    let kind = Text::from(kinds::resource(kind));
-    // Nobody listens only while the program ends.
-    let _ = sink.send(Input::Watch { kind, synced });
 }

@@ -35,7 +35,7 @@ use crate::wire::{Kind, Problem, Tables};
 
 use follow::End;
 pub use pace::Pace;
-pub use running::Running;
+pub use running::{Running, tell_synced};
 
 /// So many watches in a row that the server answered with errors, and the place is given up: some
 /// errors ("Too large resource version" after etcd was restored) only a new list gets over.
@@ -275,13 +275,12 @@ impl Watch {
     /// once, as long as it stands, and only where we lead.
     fn report(&mut self, key: &Key, uid: &Text, problems: &[Problem]) {
         let of_gpus = |problem: &&Problem| problem.path.contains(GPU_TOPOLOGY);
-        let (name, uid) = (key.name.clone(), uid.clone());
-        let found = match self.kind {
-            Kind::Node => problems.iter().find(of_gpus).map(|it| (it, Subject::node(name, uid))),
-            Kind::Tree(kind) => problems.first().map(|it| (it, Subject::tree(kind, name, uid))),
+        let problem = match self.kind {
+            Kind::Node => problems.iter().find(of_gpus),
+            Kind::Tree(_) => problems.first(),
             _ => None,
         };
-        let Some((problem, subject)) = found else {
+        let Some(problem) = problem else {
             self.reported.remove(key);
             return;
         };
@@ -291,9 +290,12 @@ impl Watch {
         }
         let Reporter { events, scheduler_name } = &self.source.reporter;
         let (who, note) = (scheduler_name.clone(), Text::from(problem.as_str()));
+        let (name, uid) = (key.name.clone(), uid.clone());
         events.push(match self.kind {
-            Kind::Node => Happening::invalid_gpu_topology(subject, who, note),
-            _ => Happening::invalid_topology(subject, who, note),
+            Kind::Tree(kind) => {
+                Happening::invalid_topology(Subject::tree(kind, name, uid), who, note)
+            }
+            _ => Happening::invalid_gpu_topology(Subject::node(name, uid), who, note),
         });
         self.reported.insert(key.clone(), problem);
     }

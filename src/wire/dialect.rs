@@ -6,8 +6,9 @@
 //!
 //! Adding one touches its file, a line of [`ALL`], and a file of cases in `tests/dialects`.
 //!
-//! Reading order: this file, [`object`] (what their objects have in common), `topology` (what pods say of
-//! it in whichever dialect), [`tree`] (objects that describe topologies), then one dialect each.
+//! Reading order: this file, [`versioned`] (kinds of objects and their versions), [`object`] (what objects
+//! of groups have in common), `topology` (what pods say of it in whichever dialect), [`tree`] (objects
+//! that describe topologies), then one dialect each.
 
 pub mod coscheduling;
 pub mod kai;
@@ -16,6 +17,7 @@ pub mod native;
 pub mod object;
 mod topology;
 pub mod tree;
+pub mod versioned;
 pub mod volcano;
 
 use berth_core::types::group::{Dialect, GroupHint, GroupKind};

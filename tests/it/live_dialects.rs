@@ -407,7 +407,6 @@ fn the_roles_of_dialects_are_enough() {
 /// A rule that is missing, or a server that can't be asked, holds the groups of that kind alone.
 #[test]
 fn groups_that_may_not_be_listed_hold_nobody_else() {
-    const SCHEDULER: &str = "scheduler";
     let options = Options {
         authorization: Authorization::Rbac,
         users: vec![User { name: SCHEDULER.to_owned(), groups: Vec::new() }],
@@ -418,22 +417,7 @@ fn groups_that_may_not_be_listed_hold_nobody_else() {
     create(&api, &gpu_node("n-1", 8));
     let spec = json!({"schedulingPolicy": {"gang": {"minCount": 1}}});
     create(&api, &group("scheduling.k8s.io/v1beta1", "train", spec));
-    let grant = |name: &str, dialects: &[&'static DialectDef]| {
-        let needs = of_scheduler(&Features {
-            kinds: Kind::all()
-                .filter(|kind| !matches!(kind, Kind::Group(_) | Kind::Tree(_)))
-                .collect(),
-            dialects: dialects.to_vec(),
-            preemption: true,
-            taking_back: true,
-            volume_binding: true,
-            lease: None,
-        });
-        for object in role_of(name, SCHEDULER, &needs) {
-            create(&api, &object);
-        }
-    };
-    grant("all-but-groups", &[]);
+    grant(&api, "all-but-groups", &[]);
     let kubeconfig = stand.kubeconfig_path(SCHEDULER).expect("a kubeconfig");
     let berth = Berth::start_with(stand.folder(), &kubeconfig, FAST, &[]);
     let mut member = gpu_pod("member", 1);
@@ -444,9 +428,28 @@ fn groups_that_may_not_be_listed_hold_nobody_else() {
     let refused = || berth.log().contains("its groups wait meanwhile").then_some(());
     wait_for(SOON, "the list is refused", refused);
     assert_eq!(node_of(&api, "member"), None);
-    grant("all", &[DialectDef::named("native").expect("native")]);
+    grant(&api, "all", &[DialectDef::named("native").expect("native")]);
     assert_eq!(bound(&api, "member"), "n-1");
     assert_eq!(berth.terminate(), Some(0));
+}
+
+/// Who is granted what a scheduler needs, bit by bit.
+const SCHEDULER: &str = "scheduler";
+
+/// Grants all that a scheduler needs of what Kubernetes has, and of these dialects.
+fn grant(api: &ApiClient, name: &str, dialects: &[&'static DialectDef]) {
+    let kinds = Kind::all().filter(|kind| !matches!(kind, Kind::Group(_) | Kind::Tree(_)));
+    let needs = of_scheduler(&Features {
+        kinds: kinds.collect(),
+        dialects: dialects.to_vec(),
+        preemption: true,
+        taking_back: true,
+        volume_binding: true,
+        lease: None,
+    });
+    for object in role_of(name, SCHEDULER, &needs) {
+        create(api, &object);
+    }
 }
 
 /// A role for these needs, and its binding to a user.

@@ -251,13 +251,8 @@ impl Engine {
         }
         let mut pods = entry.members.iter().filter_map(|uid| self.cluster.pod(uid));
         let kind = pods.find_map(|record| self.outdated_for(&record.pod))?;
-        Some(ClosedGate {
-            plugin: WATCH_GATE,
-            message: format!("waiting for a new list of {kind}").into(),
-            told: false,
-            lack: None,
-            about: Vec::new(),
-        })
+        let message = format!("waiting for a new list of {kind}").into();
+        Some(ClosedGate { told: false, ..ClosedGate::new(WATCH_GATE, message) })
     }
 
     /// Asks the gates of every member: the profile's, then those that are always on. Returns who of a
@@ -417,6 +412,13 @@ pub(super) struct ClosedGate {
     pub(super) about: Vec<PodUid>,
 }
 
+impl ClosedGate {
+    /// One that is told.
+    pub(super) fn new(plugin: &'static str, message: Text) -> ClosedGate {
+        ClosedGate { plugin, message, told: true, lack: None, about: Vec::new() }
+    }
+}
+
 fn closed(
     pod: &Pod,
     cluster: &Cluster,
@@ -426,22 +428,14 @@ fn closed(
 ) -> Option<ClosedGate> {
     if let Some(problem) = &pod.problem {
         let message = Text::from(format!("the pod can't be understood: {problem}"));
-        return Some(ClosedGate {
-            plugin: DECODE_GATE,
-            message,
-            told: true,
-            lack: None,
-            about: Vec::new(),
-        });
+        return Some(ClosedGate::new(DECODE_GATE, message));
     }
     let closed = |plugin, answer| match answer {
         Ok(Gate::Open) => None,
         Ok(Gate::Closed { message, told }) => {
-            Some(ClosedGate { plugin, message, told, lack: None, about: Vec::new() })
+            Some(ClosedGate { told, ..ClosedGate::new(plugin, message) })
         }
-        Err(message) => {
-            Some(ClosedGate { plugin, message, told: true, lack: None, about: Vec::new() })
-        }
+        Err(message) => Some(ClosedGate::new(plugin, message)),
     };
     let own = profile.pre_enqueue.iter().enumerate().find_map(|(at, entry)| {
         let ask = || guarded(entry.name, || entry.plugin.gate(pod, cluster));

@@ -111,17 +111,19 @@ impl Engine {
         timing: Timing<'_>,
     ) -> Result<Option<Ready>, ClosedGate> {
         let Some(plugin) = self.rules_of(entry).map(|rules| rules.plugin) else { return Ok(None) };
-        let gate = |message, lack| ClosedGate { plugin, message, told: true, lack, about: vec![] };
         if let Some(key) = &entry.group {
             return match self.ready(key, entry, timing) {
                 Ok(ready) => Ok(Some(ready)),
                 Err(Held::Gate(gate)) => Err(gate),
-                Err(Held::Lack(lack)) => Err(gate(lack.to_string().into(), Some(lack))),
+                Err(Held::Lack(lack)) => {
+                    let gate = ClosedGate::new(plugin, lack.to_string().into());
+                    Err(ClosedGate { lack: Some(lack), ..gate })
+                }
             };
         }
         let leader = entry.members.first().and_then(|uid| self.cluster.pod(uid));
         match leader.map(|record| self.cluster.groups().membership(&record.pod)) {
-            Some(Membership::Refused(message)) => Err(gate(message, None)),
+            Some(Membership::Refused(message)) => Err(ClosedGate::new(plugin, message)),
             Some(Membership::Alone | Membership::In(_)) | None => Ok(None),
         }
     }

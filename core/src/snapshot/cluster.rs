@@ -21,6 +21,7 @@ use super::numa::Numa;
 use super::packing::Packing;
 use super::pods::{Place, PodRecord};
 use super::refusals::Refusals;
+use super::sets::leave;
 use super::storage::Storage;
 use super::topologies::Topologies;
 
@@ -301,12 +302,7 @@ impl Cluster {
     /// pod has left the node. Nothing if the pod isn't nominated, or has its place.
     pub fn unnominate(&mut self, uid: &PodUid) -> Vec<Change> {
         let Some(node) = self.nominated.remove(uid) else { return Vec::new() };
-        if let Some(uids) = self.nominations.get_mut(&node) {
-            uids.remove(uid);
-            if uids.is_empty() {
-                self.nominations.remove(&node);
-            }
-        }
+        leave(&mut self.nominations, &node, uid);
         self.leave(node);
         match self.pods.get(uid) {
             Some(PodRecord { pod, place: Place::Nowhere }) => {

@@ -296,3 +296,9 @@ pub enum DeviceChange {
     /// Somebody has granted a device twice.
     Conflict(Box<Conflict>),
 }
+
+/// Tells whether an event is old news: the version that it brings is before the one that is known. 0
+/// is no version.
+pub(super) fn older(new: u64, known: u64) -> bool {
+    new != 0 && new < known
+}

@@ -7,7 +7,7 @@ use crate::types::workload::PodSelectorOwner;
 use crate::types::{Node, Phase, Pod, PodUid, Text};
 
 use super::cluster::Cluster;
-use super::event::{Change, ClusterEvent, GroupEvent, NodeAspects, PodAspects, StorageKind};
+use super::event::{Change, ClusterEvent, GroupEvent, NodeAspects, PodAspects, StorageKind, older};
 use super::nodes::NodeIdx;
 use super::pods::{Place, PodRecord};
 
@@ -335,10 +335,6 @@ impl Cluster {
             None => self.unnominate(uid),
         }
     }
-}
-
-fn older(new: u64, known: u64) -> bool {
-    new != 0 && new < known
 }
 
 enum Stored {

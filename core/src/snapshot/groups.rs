@@ -14,7 +14,8 @@ use std::sync::Arc;
 use crate::types::group::{GroupKey, PodGroup};
 use crate::types::{Pod, PodUid, Text};
 
-use super::event::{Change, GroupChange, GroupEvent};
+use super::event::{Change, GroupChange, GroupEvent, older};
+use super::sets::leave;
 
 pub use membership::Membership;
 pub use view::{GroupView, Lack, Unit};
@@ -94,8 +95,7 @@ impl Groups {
         let known = self.objects.get(&key);
         if let Some(known) = known
             && known.uid == group.uid
-            && group.resource_version != 0
-            && group.resource_version < known.resource_version
+            && older(group.resource_version, known.resource_version)
         {
             return Vec::new();
         }
@@ -162,12 +162,4 @@ impl Groups {
 fn reads_the_same(known: &PodGroup, new: &PodGroup) -> bool {
     let PodGroup { resource_version, told, settled, .. } = known.clone();
     *known == PodGroup { resource_version, told, settled, ..new.clone() }
-}
-
-fn leave<K: Ord, V: Ord>(map: &mut BTreeMap<K, BTreeSet<V>>, key: &K, value: &V) {
-    let Some(values) = map.get_mut(key) else { return };
-    values.remove(value);
-    if values.is_empty() {
-        map.remove(key);
-    }
 }

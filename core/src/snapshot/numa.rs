@@ -17,7 +17,7 @@ use crate::types::numa::{Alignment, NumaCell, NumaPolicy, NumaScope, Stage};
 use crate::types::{NumaReport, Pod, PodUid, Resources, Text};
 
 use super::cluster::Cluster;
-use super::event::{Change, NodeAspects};
+use super::event::{Change, NodeAspects, older};
 use super::nodes::NodeIdx;
 use super::pods::Place;
 use ways::Item;
@@ -168,10 +168,10 @@ impl Cluster {
 
     pub(super) fn apply_numa_report(&mut self, report: NumaReport) -> Vec<Change> {
         let known = self.numa.by_node.get(&report.node);
-        let version = report.resource_version;
-        if known.is_some_and(|told| {
-            told.report.uid == report.uid && version != 0 && version < told.report.resource_version
-        }) {
+        let late = |known: &NumaReport| {
+            known.uid == report.uid && older(report.resource_version, known.resource_version)
+        };
+        if known.is_some_and(|told| late(&told.report)) {
             return Vec::new();
         }
         let node = report.node.clone();

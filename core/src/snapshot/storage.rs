@@ -8,6 +8,7 @@ use crate::types::volume::{
 use crate::types::{Pod, PodUid, Text, VolumeSource};
 
 use super::changes::Version;
+use super::sets::leave;
 
 /// Namespace and name of a claim.
 pub type ClaimKey = (Text, Text);
@@ -73,12 +74,7 @@ impl Storage {
 
     pub(crate) fn remove_user(&mut self, pod: &Pod, version: Version) {
         for claim in claims_of(pod) {
-            if let Some(users) = self.users.get_mut(&claim) {
-                users.remove(&pod.uid);
-                if users.is_empty() {
-                    self.users.remove(&claim);
-                }
-            }
+            leave(&mut self.users, &claim, &pod.uid);
             self.users_version = version;
         }
     }

@@ -11,8 +11,9 @@ use crate::types::tree::{Level, TopologyShape};
 use crate::types::{Node, Text, TopologyKey, TopologyObject};
 
 use super::cluster::Cluster;
-use super::event::{Change, GroupChange};
+use super::event::{Change, GroupChange, older};
 use super::nodes::{NodeIdx, Nodes};
+use super::sets::leave;
 
 use hyper_nodes::HyperNodes;
 
@@ -65,12 +66,10 @@ impl Topologies {
 
     fn put(&mut self, object: TopologyObject, nodes: &Nodes) -> bool {
         let known = self.objects.get(&object.key);
-        let stale = |known: &Arc<TopologyObject>| {
-            known.uid == object.uid
-                && object.resource_version != 0
-                && object.resource_version < known.resource_version
+        let late = |known: &Arc<TopologyObject>| {
+            known.uid == object.uid && older(object.resource_version, known.resource_version)
         };
-        if known.is_some_and(stale) {
+        if known.is_some_and(late) {
             return false;
         }
         let same = known.is_some_and(|known| {
@@ -111,7 +110,7 @@ impl Topologies {
                     }
                 }
             }
-            TopologyShape::HyperNode(it) => self.hyper_nodes.put(object, it.clone(), nodes),
+            TopologyShape::HyperNode(it) => self.hyper_nodes.put(object, it, nodes),
         }
     }
 
@@ -131,15 +130,6 @@ impl Topologies {
     /// A node has come, changed or gone.
     pub(super) fn follow_node(&mut self, at: NodeIdx, old: Option<&Node>, new: Option<&Node>) {
         self.hyper_nodes.follow_node(at, old, new);
-    }
-}
-
-fn leave(index: &mut BTreeMap<Text, BTreeSet<TopologyKey>>, word: &Text, key: &TopologyKey) {
-    if let Some(keys) = index.get_mut(word) {
-        keys.remove(key);
-        if keys.is_empty() {
-            index.remove(word);
-        }
     }
 }
 

@@ -156,6 +156,13 @@ pub struct DeviceDemand {
     pub constraints: Vec<DeviceConstraint>,
 }
 
+impl DeviceDemand {
+    /// Returns the alternatives of every request, in order; one that is exact has one.
+    pub fn alternatives(&self) -> impl Iterator<Item = &DeviceRequest> {
+        self.requests.iter().flat_map(|request| &request.alternatives)
+    }
+}
+
 /// What a claim asks for. Immutable on the API server.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClaimSpec {

@@ -37,7 +37,7 @@ pub enum TopologyShape {
     /// Nodes with the same value of a label are a domain; from the largest domains to the smallest.
     Levels(Vec<Level>),
     /// The object is a domain.
-    HyperNode(HyperNode),
+    HyperNode(Arc<HyperNode>),
 }
 
 /// A level whose domains are the values of a node label.

@@ -177,9 +177,8 @@ fn a_successor_completes_what_its_predecessor_began() {
     assert_eq!([w.bound("b"), w.bound("c")], ["n1", "n1"]);
 }
 
-/// Two of three run; the third is lost, and its place is kept for the one that comes for it.
-#[test]
-fn the_place_of_a_lost_member_is_kept_for_its_replacement() {
+/// A group of three that has started, and fills its node.
+fn three_that_run() -> World {
     let mut w = World::new();
     w.node(node("n1", 3));
     group(&mut w, gang("g", 3));
@@ -191,6 +190,13 @@ fn the_place_of_a_lost_member_is_kept_for_its_replacement() {
         w.change(name, |pod| pod.phase = Phase::Running);
     }
     w.wait_secs(61);
+    w
+}
+
+/// Two of three run; the third is lost, and its place is kept for the one that comes for it.
+#[test]
+fn the_place_of_a_lost_member_is_kept_for_its_replacement() {
+    let mut w = three_that_run();
     w.pod_gone("c");
     w.pod(pod("stranger", 1));
     w.run();
@@ -208,17 +214,7 @@ fn the_place_of_a_lost_member_is_kept_for_its_replacement() {
 /// A Job whose members end one after the other is neither below its minimum nor short of places.
 #[test]
 fn members_whose_work_is_done_are_not_missed() {
-    let mut w = World::new();
-    w.node(node("n1", 3));
-    group(&mut w, gang("g", 3));
-    for name in ["a", "b", "c"] {
-        w.pod(member(name, 1));
-    }
-    w.run();
-    for name in ["a", "b", "c"] {
-        w.change(name, |pod| pod.phase = Phase::Running);
-    }
-    w.wait_secs(61);
+    let mut w = three_that_run();
     w.change("c", |pod| pod.phase = Phase::Succeeded);
     w.pod_gone("c");
     w.pod(pod("stranger", 1));

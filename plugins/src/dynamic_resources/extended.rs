@@ -206,7 +206,7 @@ pub(super) fn body(pod: &Pod, claim: &ResourceClaim) -> Value {
         ("annotations", Value::map([(ANNOTATION, Value::text("true"))])),
         ("ownerReferences", Value::List(vec![owner])),
     ]);
-    let requests = claim.spec.demand.requests.iter().flat_map(|request| &request.alternatives);
+    let requests = claim.spec.demand.alternatives();
     let requests = requests.map(|request| {
         let AllocationMode::ExactCount(count) = request.mode else { return Value::Null };
         let exactly = Value::map([

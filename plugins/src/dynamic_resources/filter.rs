@@ -14,7 +14,7 @@ use berth_core::types::{Node, Pod, Text};
 
 use super::allocate::{Found, Refused, Search, versions};
 use super::extended::Extended;
-use super::lookup::{claims_of_pod, requests_of};
+use super::lookup::claims_of_pod;
 use super::{DynamicResources, NAME};
 
 pub(super) const TIMED_OUT: &str = "timed out trying to allocate devices";
@@ -164,7 +164,7 @@ fn malformed(record: &ClaimRecord, cluster: &Cluster) -> Option<PreFilterAnswer>
         let of = format!("resource claim {}, request {}", claim.key, request.name);
         return unresolvable(format!("{of}: unknown request type"));
     }
-    for request in requests_of(record) {
+    for request in record.claim.spec.demand.alternatives() {
         if let Some(field) = &request.unsupported {
             let of = format!("resource claim {}, request {}", claim.key, request.name);
             return unresolvable(format!("{of}: {field} is not supported"));

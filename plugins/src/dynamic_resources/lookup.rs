@@ -137,11 +137,6 @@ pub(super) fn selectors_of<'a>(
     class.into_iter().flat_map(|class| &class.selectors).chain(&request.selectors)
 }
 
-/// Returns every request of a claim, alternatives included.
-pub(super) fn requests_of(record: &ClaimRecord) -> impl Iterator<Item = &DeviceRequest> {
-    record.claim.spec.demand.requests.iter().flat_map(|request| &request.alternatives)
-}
-
 impl Classify for DynamicResources {
     /// Claims without an allocation count by what they ask for, others by who they are. Of one that
     /// is on its way it matters whether the pod may join it.
@@ -174,7 +169,7 @@ impl Classify for DynamicResources {
                 continue;
             }
             part.demands.push(Arc::clone(&record.claim.spec.demand));
-            for request in requests_of(record) {
+            for request in record.claim.spec.demand.alternatives() {
                 let class = cluster.devices().class(&request.class);
                 part.selectors.extend(selectors_of(request, class).cloned());
             }

@@ -78,6 +78,5 @@ fn packing(cycle: Cycle<'_>, state: &CycleState, node: NodeIdx, found: &Found) -
 
 /// Returns the request, or the alternative of one, that a result is for.
 fn request_of<'a>(demand: &'a DeviceDemand, result: &DeviceResult) -> Option<&'a DeviceRequest> {
-    let mut all = demand.requests.iter().flat_map(|request| &request.alternatives);
-    all.find(|request| request.name == result.request)
+    demand.alternatives().find(|request| request.name == result.request)
 }

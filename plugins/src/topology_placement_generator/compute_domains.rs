@@ -69,9 +69,12 @@ impl ComputeDomains {
     /// Takes the cliques out that pods of other ComputeDomains are in. Their label must have been
     /// declared, as it is wherever some share one. Cost: O(pods on nodes that are in cliques).
     pub(super) fn leave_to_others(self, nodes: &mut NodeSet, members: &[&Pod], cluster: &Cluster) {
+        if !self.exclusive || self.inside == Inside::Ignored {
+            return;
+        }
         let own: BTreeSet<Domain> =
             members.iter().flat_map(|pod| domains_of(pod, cluster)).collect();
-        if !self.exclusive || self.inside == Inside::Ignored || own.is_empty() {
+        if own.is_empty() {
             return;
         }
         for (_, clique) in cluster.domains().of(CLIQUE) {
@@ -89,9 +92,7 @@ fn domains_of(pod: &Pod, cluster: &Cluster) -> impl Iterator<Item = Domain> {
     let entries = pod.spec.claims.iter().filter(|entry| {
         let PodClaimState::Claim(key) = cluster.claim_of(pod, entry) else { return false };
         let Some(record) = cluster.devices().claim(&key) else { return false };
-        let mut wanted =
-            record.claim.spec.demand.requests.iter().flat_map(|request| &request.alternatives);
-        wanted.any(|wanted| wanted.class == CHANNEL)
+        record.claim.spec.demand.alternatives().any(|wanted| wanted.class == CHANNEL)
     });
     entries.map(|entry| (pod.namespace.clone(), entry.source.clone(), entry.from_template))
 }

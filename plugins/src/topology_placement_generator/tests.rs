@@ -169,7 +169,7 @@ fn hyper_node(cluster: &mut Cluster, name: &str, tier: u32, nodes: &[&str], part
         nodes: nodes.iter().map(|node| NodeMatch::Name((*node).into())).collect(),
         parts: parts.iter().map(|part| (*part).into()).collect(),
     };
-    described(cluster, "volcano", name, TopologyShape::HyperNode(it));
+    described(cluster, "volcano", name, TopologyShape::HyperNode(it.into()));
 }
 
 /// n1 and n2 are in s0, n3 in s1, both in t; n4 is in u, and n5 in none.

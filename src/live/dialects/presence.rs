@@ -10,9 +10,9 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 use tracing::{debug, info};
 
-use super::{Dialects, Served, tell_synced};
+use super::{Dialects, Served};
 use crate::live::discovery::{self, Resources};
-use crate::live::watch::{Running, Source, Watch};
+use crate::live::watch::{Running, Source, Watch, tell_synced};
 use crate::wire::Kind;
 use crate::wire::dialect::DialectDef;
 

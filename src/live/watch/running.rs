@@ -1,9 +1,15 @@
 //! Watches of kinds that come and go while the program goes on.
 
+use std::sync::mpsc::Sender;
+
+use berth_core::engine::Input;
+use berth_core::types::Text;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use super::Watch;
+use crate::live::kinds;
+use crate::wire::Kind;
 
 /// A watch that can be ended.
 pub struct Running {
@@ -27,4 +33,12 @@ impl Running {
         // It ends by itself only with the runtime.
         let _ = self.ended.await;
     }
+}
+
+/// Tells the engine of a kind that has no watch, or whose watch waits for its list. One that isn't
+/// there has nothing that could be missed, and is up to date.
+pub fn tell_synced(sink: &Sender<Input>, kind: Kind, synced: bool) {
+    let kind = Text::from(kinds::resource(kind));
+    // Nobody listens only while the program ends.
+    let _ = sink.send(Input::Watch { kind, synced });
 }

@@ -14,6 +14,7 @@ use serde_json::{Value as Json, json};
 use super::object::{
     Conversion, GroupObject, ObjectDef, PatchType, SPEC, STATUS, Telling, number, read,
 };
+use super::versioned::Names;
 use super::{DialectDef, Peer, PodWords};
 use crate::wire::field::Field;
 use crate::wire::k8s::wire;
@@ -37,11 +38,13 @@ pub(super) static DIALECT: DialectDef = DialectDef {
 };
 
 static POD_GROUP: ObjectDef = ObjectDef {
-    dialect: NAME,
+    names: Names {
+        dialect: NAME,
+        api_versions: &["scheduling.x-k8s.io/v1alpha1"],
+        kind: "PodGroup",
+        resource: "podgroups",
+    },
     makes: GroupKind::Pods,
-    api_versions: &["scheduling.x-k8s.io/v1alpha1"],
-    kind: "PodGroup",
-    resource: "podgroups",
     status_subresource: true,
     patch: PatchType::Merge,
     words: GroupWords { why: false, message: false, scheduled: false },

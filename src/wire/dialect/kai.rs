@@ -12,6 +12,7 @@ use berth_core::types::group::{
 
 use super::object::{Conversion, GroupObject, ObjectDef, PatchType, SPEC, number, read};
 use super::tree::{self, TreeDef};
+use super::versioned::Names;
 use super::{DialectDef, PodWords};
 use crate::wire::field::{Field, List};
 use crate::wire::k8s::wire;
@@ -33,11 +34,13 @@ pub(super) static DIALECT: DialectDef = DialectDef {
 };
 
 static POD_GROUP: ObjectDef = ObjectDef {
-    dialect: NAME,
+    names: Names {
+        dialect: NAME,
+        api_versions: &["scheduling.run.ai/v2alpha2"],
+        kind: "PodGroup",
+        resource: "podgroups",
+    },
     makes: GroupKind::Pods,
-    api_versions: &["scheduling.run.ai/v2alpha2"],
-    kind: "PodGroup",
-    resource: "podgroups",
     status_subresource: true,
     patch: PatchType::Merge,
     words: GroupWords { why: false, message: false, scheduled: false },
@@ -46,10 +49,12 @@ static POD_GROUP: ObjectDef = ObjectDef {
 };
 
 static TOPOLOGY: TreeDef = TreeDef {
-    dialect: NAME,
-    api_versions: &["kai.scheduler/v1alpha1"],
-    kind: "Topology",
-    resource: "topologies",
+    names: Names {
+        dialect: NAME,
+        api_versions: &["kai.scheduler/v1alpha1"],
+        kind: "Topology",
+        resource: "topologies",
+    },
     read: tree::levels,
 };
 

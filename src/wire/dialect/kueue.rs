@@ -7,6 +7,7 @@ use berth_core::types::Text;
 use berth_core::types::group::{Dialect, GroupHint, Rank};
 
 use super::tree::{self, TreeDef};
+use super::versioned::Names;
 use super::{DialectDef, PodWords, count};
 use crate::wire::reading::Reading;
 
@@ -25,10 +26,12 @@ pub(super) static DIALECT: DialectDef = DialectDef {
 };
 
 static TOPOLOGY: TreeDef = TreeDef {
-    dialect: NAME,
-    api_versions: &["kueue.x-k8s.io/v1beta2", "kueue.x-k8s.io/v1beta1"],
-    kind: "Topology",
-    resource: "topologies",
+    names: Names {
+        dialect: NAME,
+        api_versions: &["kueue.x-k8s.io/v1beta2", "kueue.x-k8s.io/v1beta1"],
+        kind: "Topology",
+        resource: "topologies",
+    },
     read: tree::levels,
 };
 

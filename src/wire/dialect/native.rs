@@ -14,6 +14,7 @@ use serde_json::{Value as Json, json};
 use super::object::{
     Conversion, GroupObject, ObjectDef, PatchType, SPEC, STATUS, Telling, number, read,
 };
+use super::versioned::Names;
 use super::{DialectDef, Peer, PodWords};
 use crate::wire::field::{Field, List, Shape};
 use crate::wire::k8s::pod::{PodResourceClaim, PodResourceClaimStatus};
@@ -32,11 +33,13 @@ pub(super) static DIALECT: DialectDef = DialectDef {
 };
 
 static POD_GROUP: ObjectDef = ObjectDef {
-    dialect: NATIVE,
+    names: Names {
+        dialect: NATIVE,
+        api_versions: &["scheduling.k8s.io/v1beta1", "scheduling.k8s.io/v1alpha3", OF_1_36],
+        kind: "PodGroup",
+        resource: "podgroups",
+    },
     makes: GroupKind::Pods,
-    api_versions: &["scheduling.k8s.io/v1beta1", "scheduling.k8s.io/v1alpha3", OF_1_36],
-    kind: "PodGroup",
-    resource: "podgroups",
     status_subresource: true,
     patch: PatchType::Strategic,
     words: WORDS,
@@ -45,11 +48,13 @@ static POD_GROUP: ObjectDef = ObjectDef {
 };
 
 static COMPOSITE: ObjectDef = ObjectDef {
-    dialect: NATIVE,
+    names: Names {
+        dialect: NATIVE,
+        api_versions: &["scheduling.k8s.io/v1alpha3"],
+        kind: "CompositePodGroup",
+        resource: "compositepodgroups",
+    },
     makes: GroupKind::Groups,
-    api_versions: &["scheduling.k8s.io/v1alpha3"],
-    kind: "CompositePodGroup",
-    resource: "compositepodgroups",
     status_subresource: true,
     patch: PatchType::Strategic,
     words: WORDS,

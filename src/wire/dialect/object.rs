@@ -1,15 +1,14 @@
 //! What the objects of all dialects have in common: how they are named, read and told.
 
-use std::fmt;
-
 use berth_core::types::Text;
 use berth_core::types::group::{
-    Dialect, GroupKey, GroupKind, GroupPhase, GroupTold, GroupWords, PodGroup, Quorum,
+    GroupKey, GroupKind, GroupPhase, GroupTold, GroupWords, PodGroup, Quorum,
 };
 use serde::Deserialize;
 use serde_json::Value as Json;
 
 use super::topology;
+use super::versioned::{Definition, Names, Versioned};
 use crate::wire::field::{Field, Shape};
 use crate::wire::meta::Meta;
 use crate::wire::problem::{Path, Problem};
@@ -18,13 +17,9 @@ use crate::wire::tables::Tables;
 
 /// A kind of objects that make groups.
 pub struct ObjectDef {
-    pub(super) dialect: Dialect,
+    /// All versions have the same content, but for what the functions below make of the version.
+    pub(super) names: Names,
     pub(super) makes: GroupKind,
-    /// API group and version, newest first. All have the same content, but for what the functions
-    /// below make of the version.
-    pub(super) api_versions: &'static [&'static str],
-    pub(super) kind: &'static str,
-    pub(super) resource: &'static str,
     /// The status is written by a path of its own, where the server doesn't say.
     pub(super) status_subresource: bool,
     pub(super) patch: PatchType,
@@ -67,49 +62,22 @@ impl Telling<'_> {
     }
 }
 
-/// A kind of objects that make groups, in one version.
-#[derive(Clone, Copy)]
-pub struct GroupObject {
-    def: &'static ObjectDef,
-    version: usize,
+impl Definition for ObjectDef {
+    type Makes = GroupKind;
+
+    fn names(&self) -> &Names {
+        &self.names
+    }
+
+    fn makes(&self) -> GroupKind {
+        self.makes
+    }
 }
 
+/// A kind of objects that make groups, in one version.
+pub type GroupObject = Versioned<ObjectDef>;
+
 impl GroupObject {
-    pub(super) fn newest(def: &'static ObjectDef) -> GroupObject {
-        GroupObject { def, version: 0 }
-    }
-
-    /// Returns the same kind in every version, newest first.
-    pub fn versions(self) -> impl Iterator<Item = GroupObject> {
-        (0..self.def.api_versions.len()).map(move |version| GroupObject { version, ..self })
-    }
-
-    /// Returns the kind in the newest version, which stands for all: the ledger knows no versions.
-    pub fn family(self) -> GroupObject {
-        GroupObject { version: 0, ..self }
-    }
-
-    pub fn dialect(self) -> Dialect {
-        self.def.dialect
-    }
-
-    pub fn makes(self) -> GroupKind {
-        self.def.makes
-    }
-
-    /// Returns API group and version, such as `scheduling.k8s.io/v1beta1`.
-    pub fn api_version(self) -> &'static str {
-        self.def.api_versions[self.version]
-    }
-
-    pub fn kind(self) -> &'static str {
-        self.def.kind
-    }
-
-    pub fn resource(self) -> &'static str {
-        self.def.resource
-    }
-
     /// Tells whether its status has a path of its own, where the server doesn't say.
     pub fn has_status(self) -> bool {
         self.def.status_subresource
@@ -136,43 +104,6 @@ impl GroupObject {
     pub fn status(self, told: &GroupTold, before: Option<GroupPhase>, now: &str) -> Json {
         let telling = Telling { told, before, object: self, now };
         self.def.status.map_or(Json::Null, |status| status(&telling))
-    }
-
-    /// Order: dialect, what it makes, newest version first.
-    fn order(self) -> (Dialect, GroupKind, usize) {
-        (self.def.dialect, self.def.makes, self.version)
-    }
-}
-
-impl PartialEq for GroupObject {
-    fn eq(&self, other: &GroupObject) -> bool {
-        self.order() == other.order()
-    }
-}
-
-impl Eq for GroupObject {}
-
-impl PartialOrd for GroupObject {
-    fn partial_cmp(&self, other: &GroupObject) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for GroupObject {
-    fn cmp(&self, other: &GroupObject) -> std::cmp::Ordering {
-        self.order().cmp(&other.order())
-    }
-}
-
-impl std::hash::Hash for GroupObject {
-    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
-        self.order().hash(state);
-    }
-}
-
-impl fmt::Debug for GroupObject {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({})", self.def.kind, self.api_version())
     }
 }
 

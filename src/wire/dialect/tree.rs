@@ -5,14 +5,13 @@
 //! what its scheduler makes of members: pkg/scheduler/api/hyper_node_info.go.
 
 use std::collections::BTreeSet;
-use std::fmt;
 
-use berth_core::types::group::Dialect;
 use berth_core::types::tree::{HyperNode, Level, NamePattern, NodeMatch, TopologyShape};
 use berth_core::types::{Text, TopologyKey, TopologyObject};
 use serde::Deserialize;
 
 use super::object::{SPEC, number};
+use super::versioned::{Definition, Names, Versioned};
 use crate::wire::field::{Field, List};
 use crate::wire::k8s::selector::LabelSelector;
 use crate::wire::k8s::wire;
@@ -28,27 +27,31 @@ const LABEL_BYTES_MAX: usize = 317;
 
 /// The kind of objects by which a dialect describes topologies. None of them is ever written.
 pub struct TreeDef {
-    pub(super) dialect: Dialect,
-    /// API group and version, newest first. All have the same content.
-    pub(super) api_versions: &'static [&'static str],
-    pub(super) kind: &'static str,
-    pub(super) resource: &'static str,
+    /// All versions have the same content.
+    pub(super) names: Names,
     /// [`levels`] or [`hyper_node`].
     pub(super) read: fn(&mut Reading<'_>, &Spec) -> TopologyShape,
 }
 
 impl TreeDef {
     pub(super) fn key(&self, name: Text) -> TopologyKey {
-        TopologyKey { dialect: self.dialect.name, name }
+        TopologyKey { dialect: self.names.dialect.name, name }
     }
 }
 
-/// Such a kind, in one version.
-#[derive(Clone, Copy)]
-pub struct TreeObject {
-    def: &'static TreeDef,
-    version: usize,
+/// A dialect has one such kind.
+impl Definition for TreeDef {
+    type Makes = ();
+
+    fn names(&self) -> &Names {
+        &self.names
+    }
+
+    fn makes(&self) {}
 }
+
+/// Such a kind, in one version.
+pub type TreeObject = Versioned<TreeDef>;
 
 /// An object as it was read.
 pub struct TreeRead {
@@ -58,36 +61,6 @@ pub struct TreeRead {
 }
 
 impl TreeObject {
-    pub(super) fn newest(def: &'static TreeDef) -> TreeObject {
-        TreeObject { def, version: 0 }
-    }
-
-    /// Returns the same kind in every version, newest first.
-    pub fn versions(self) -> impl Iterator<Item = TreeObject> {
-        (0..self.def.api_versions.len()).map(move |version| TreeObject { version, ..self })
-    }
-
-    /// Returns the kind in the newest version, which stands for all.
-    pub fn family(self) -> TreeObject {
-        TreeObject { version: 0, ..self }
-    }
-
-    pub fn dialect(self) -> Dialect {
-        self.def.dialect
-    }
-
-    pub fn api_version(self) -> &'static str {
-        self.def.api_versions[self.version]
-    }
-
-    pub fn kind(self) -> &'static str {
-        self.def.kind
-    }
-
-    pub fn resource(self) -> &'static str {
-        self.def.resource
-    }
-
     pub fn key(self, name: Text) -> TopologyKey {
         self.def.key(name)
     }
@@ -117,42 +90,6 @@ impl TreeObject {
             problem,
         };
         Ok(TreeRead { object, problems, meta: wire.metadata })
-    }
-
-    fn order(self) -> (Dialect, usize) {
-        (self.def.dialect, self.version)
-    }
-}
-
-impl PartialEq for TreeObject {
-    fn eq(&self, other: &TreeObject) -> bool {
-        self.order() == other.order()
-    }
-}
-
-impl Eq for TreeObject {}
-
-impl PartialOrd for TreeObject {
-    fn partial_cmp(&self, other: &TreeObject) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for TreeObject {
-    fn cmp(&self, other: &TreeObject) -> std::cmp::Ordering {
-        self.order().cmp(&other.order())
-    }
-}
-
-impl std::hash::Hash for TreeObject {
-    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
-        self.order().hash(state);
-    }
-}
-
-impl fmt::Debug for TreeObject {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({})", self.def.kind, self.api_version())
     }
 }
 
@@ -245,7 +182,7 @@ pub(super) fn hyper_node(reading: &mut Reading<'_>, spec: &Spec) -> TopologyShap
             other => reading.unknown(&type_at, other),
         }
     });
-    TopologyShape::HyperNode(it)
+    TopologyShape::HyperNode(it.into())
 }
 
 /// What several kinds of selectors in one mean is put together. A label selector without

@@ -17,6 +17,7 @@ use super::object::{
     Conversion, GroupObject, ObjectDef, PatchType, SPEC, STATUS, Telling, number, read,
 };
 use super::tree::{self, TreeDef};
+use super::versioned::Names;
 use super::{DialectDef, Peer, PodWords, count};
 use crate::wire::field::{Field, List, Map};
 use crate::wire::k8s::selector::LabelSelector;
@@ -45,11 +46,13 @@ pub(super) static DIALECT: DialectDef = DialectDef {
 };
 
 static POD_GROUP: ObjectDef = ObjectDef {
-    dialect: NAME,
+    names: Names {
+        dialect: NAME,
+        api_versions: &["scheduling.volcano.sh/v1beta1"],
+        kind: "PodGroup",
+        resource: "podgroups",
+    },
     makes: GroupKind::Pods,
-    api_versions: &["scheduling.volcano.sh/v1beta1"],
-    kind: "PodGroup",
-    resource: "podgroups",
     status_subresource: false,
     patch: PatchType::Merge,
     words: GroupWords { why: true, message: true, scheduled: false },
@@ -58,10 +61,12 @@ static POD_GROUP: ObjectDef = ObjectDef {
 };
 
 static HYPER_NODE: TreeDef = TreeDef {
-    dialect: NAME,
-    api_versions: &["topology.volcano.sh/v1alpha1"],
-    kind: "HyperNode",
-    resource: "hypernodes",
+    names: Names {
+        dialect: NAME,
+        api_versions: &["topology.volcano.sh/v1alpha1"],
+        kind: "HyperNode",
+        resource: "hypernodes",
+    },
     read: tree::hyper_node,
 };
 

@@ -1,7 +1,5 @@
 //! Topologies that objects describe: what groups make of them, and that they hold nobody.
 
-use berth::live::preflight::needs::{Features, of_scheduler};
-use berth::wire::Kind;
 use berth::wire::dialect::DialectDef;
 use berth_core::types::TopologyKey;
 use berth_core::types::group::{GroupKind, GroupPhase, Quorum};
@@ -10,7 +8,7 @@ use berth_stand::{ADMIN, ApiClient, Authorization, Options, Stand, User, wait_fo
 use serde_json::{Value, json};
 
 use super::followed::{Followed, told};
-use super::{crd, crd_named, define, group, member, role_of};
+use super::{SCHEDULER, crd, crd_named, define, grant, group, member};
 use crate::support::SOON;
 use crate::support::berth::{Berth, FAST};
 use crate::support::objects::{bound, create, gpu_node, gpu_pod, read, scheduled_condition};
@@ -93,7 +91,6 @@ fn scheduled_condition_says(api: &ApiClient, pod: &str, text: &str) -> String {
 /// Topologies are hints: one whose objects may not be read, or that is not there, holds nobody.
 #[test]
 fn topologies_that_may_not_be_read_hold_nobody() {
-    const SCHEDULER: &str = "scheduler";
     let options = Options {
         authorization: Authorization::Rbac,
         users: vec![User { name: SCHEDULER.to_owned(), groups: Vec::new() }],
@@ -114,21 +111,7 @@ fn topologies_that_may_not_be_read_hold_nobody() {
         node["metadata"]["labels"] = json!({"block": block, "rack": "r"});
         create(&api, &node);
     }
-    let grant = |name: &str, dialects: &[&'static DialectDef]| {
-        let kinds = Kind::all().filter(|kind| !matches!(kind, Kind::Group(_) | Kind::Tree(_)));
-        let needs = of_scheduler(&Features {
-            kinds: kinds.collect(),
-            dialects: dialects.to_vec(),
-            preemption: true,
-            taking_back: true,
-            volume_binding: true,
-            lease: None,
-        });
-        for object in role_of(name, SCHEDULER, &needs) {
-            create(&api, &object);
-        }
-    };
-    grant("all-but-topologies", &[]);
+    grant(&api, "all-but-topologies", &[]);
     let kubeconfig = stand.kubeconfig_path(SCHEDULER).expect("a kubeconfig");
     let gangs = "profiles: [{pluginConfig: [{name: GangScheduling, args: \
                  {dialects: [kueue]}}]}]\n";
@@ -152,7 +135,7 @@ fn topologies_that_may_not_be_read_hold_nobody() {
     counted("one", 1);
     let first = bound(&api, "one-0");
     api.delete_now("/api/v1/namespaces/default/pods/one-0").expect("it is deleted");
-    grant("all", &[DialectDef::named("kueue").expect("kueue")]);
+    grant(&api, "all", &[DialectDef::named("kueue").expect("kueue")]);
     let watched = || berth.log().contains("watching again").then_some(());
     wait_for(SOON, "it is read now", watched);
     // Racks of one name in two blocks are two by now, and three GPUs are in none of them.

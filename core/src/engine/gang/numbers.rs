@@ -12,15 +12,15 @@ impl Gang {
     pub(super) fn with_numbers(&self, furthest: Furthest, cluster: &Cluster) -> (PodUid, Unplaced) {
         let Furthest { uid, mut unplaced, pod, alike, .. } = furthest;
         if let Unplaced::Unfit(unfit) = &mut unplaced {
-            let wanted = self.alike(&pod);
+            let (wanted, room) = (self.alike(&pod), on_empty_nodes(cluster, &pod));
             let survey = self.surveyed.as_ref();
             unfit.error.placements = survey.map(|survey| survey.placements);
             let text = match survey {
                 Some(survey) => survey.sentence(),
-                None => numbers(&pod, wanted, alike, most_on_a_node(cluster, &pod) <= 1),
+                None => numbers(&pod, wanted, alike, room.iter().all(|room| *room <= 1)),
             };
             unfit.error.numbers.insert(0, text);
-            unfit.error.numbers.extend(never_fits(cluster, &pod, wanted));
+            unfit.error.numbers.extend(never_fits(&room, wanted));
         }
         (uid, unplaced)
     }
@@ -83,29 +83,27 @@ fn bytes(amount: i64) -> String {
 }
 
 /// Says that the nodes, were they empty, could not hold so many such pods; `None` if they could, as
-/// far as amounts tell. Cost: O(nodes · resources).
-fn never_fits(cluster: &Cluster, pod: &Pod, wanted: usize) -> Option<Text> {
-    let all: usize = on_empty_nodes(cluster, pod).sum();
+/// far as amounts tell.
+fn never_fits(room: &[usize], wanted: usize) -> Option<Text> {
+    let all: usize = room.iter().sum();
     (all < wanted).then(|| {
         let text = format!("it can never fit: the nodes hold {all} such pods when they are empty");
         Text::from(text)
     })
 }
 
-fn most_on_a_node(cluster: &Cluster, pod: &Pod) -> usize {
-    on_empty_nodes(cluster, pod).max().unwrap_or(0)
-}
-
-/// Returns how many such pods each node could hold if it were empty, as far as amounts tell.
-fn on_empty_nodes<'a>(cluster: &'a Cluster, pod: &'a Pod) -> impl Iterator<Item = usize> + 'a {
+/// Returns how many such pods each node could hold if it were empty, as far as amounts tell. Cost:
+/// O(nodes · resources).
+fn on_empty_nodes(cluster: &Cluster, pod: &Pod) -> Vec<usize> {
     let nodes = cluster.nodes();
     let amounts: Vec<_> = pod.usage.real.iter().filter(|(_, amount)| *amount > 0).collect();
-    nodes.iter().map(move |(at, node)| {
+    let room = nodes.iter().map(|(at, node)| {
         let of = |(name, amount): &(&str, i64)| {
             nodes.known_resource(name).map_or(0, |id| nodes.allocatable(id, at) / amount)
         };
         amounts.iter().map(of).fold(node.pods_max.max(0), i64::min).max(0) as usize
-    })
+    });
+    room.collect()
 }
 
 #[cfg(test)]

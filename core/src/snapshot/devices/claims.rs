@@ -7,6 +7,7 @@ use crate::types::claim::{Allocation, ClaimKey, DeviceResult, ResourceClaim};
 use crate::types::{DeviceId, PodUid, Text};
 
 use super::super::changes::Version;
+use super::super::sets::leave;
 use super::Devices;
 use super::pools::Seers;
 
@@ -94,13 +95,8 @@ impl Devices {
         is: Option<&ClaimRecord>,
     ) {
         let (was, is) = (was.and_then(special_of), is.and_then(special_of));
-        if let Some(pod) = was.filter(|pod| is != Some(pod))
-            && let Some(keys) = self.special.get_mut(pod)
-        {
-            keys.remove(key);
-            if keys.is_empty() {
-                self.special.remove(pod);
-            }
+        if let Some(pod) = was.filter(|pod| is != Some(pod)) {
+            leave(&mut self.special, pod, key);
         }
         if let Some(pod) = is {
             self.special.entry(pod.clone()).or_default().insert(key.clone());
@@ -138,12 +134,7 @@ impl Devices {
     }
 
     pub(super) fn note_unplanned(&mut self, pod: &PodUid, key: &ClaimKey) {
-        if let Some(keys) = self.planned.get_mut(pod) {
-            keys.remove(key);
-            if keys.is_empty() {
-                self.planned.remove(pod);
-            }
-        }
+        leave(&mut self.planned, pod, key);
     }
 }
 

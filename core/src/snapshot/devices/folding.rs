@@ -8,7 +8,7 @@ use crate::types::{PodUid, Text};
 
 use super::super::changes::Version;
 use super::super::cluster::Cluster;
-use super::super::event::{Change, DeviceChange, DeviceEvent};
+use super::super::event::{Change, DeviceChange, DeviceEvent, older};
 use super::super::nodes::NodeIdx;
 use super::claims::{ClaimRecord, Planned};
 use super::pools::Seers;
@@ -305,8 +305,4 @@ impl Cluster {
         }
         moved
     }
-}
-
-fn older(new: u64, known: u64) -> bool {
-    new != 0 && new < known
 }

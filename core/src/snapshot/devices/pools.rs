@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::types::device::{Consumption, Placement};
 use crate::types::{Device, ResourceSlice, Text};
 
+use super::super::sets::leave;
 use super::gather::View;
 use super::taken::TakenDevices;
 use super::{Devices, PoolKey};
@@ -188,12 +189,7 @@ impl Devices {
     fn unplace(&mut self, idx: PoolIdx) {
         let Some(pool) = &mut self.pools[idx.at()] else { return };
         for node in std::mem::take(&mut pool.nodes) {
-            if let Some(pools) = self.local.get_mut(&node) {
-                pools.remove(&idx);
-                if pools.is_empty() {
-                    self.local.remove(&node);
-                }
-            }
+            leave(&mut self.local, &node, &idx);
         }
         self.wide.remove(&idx);
     }

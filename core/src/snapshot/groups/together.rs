@@ -26,11 +26,18 @@ impl GroupView {
             }
             return;
         }
-        let (name, topology) = (Text::from(format!("{}[{name}]", group.name)), vec![constraint]);
+        let name = format!("{}[{name}]", group.name);
         let part = self.units.len();
-        let (parent, min_parts) = (Some(0), None);
-        self.units.push(Unit { name, parent, min_member: 0, min_parts, loose: true, topology });
+        self.units.push(Unit::near_each_other(0, name.into(), vec![constraint]));
         members.iter().for_each(|at| self.members[*at].units.push(part));
+    }
+}
+
+impl Unit {
+    /// A part of `of` that says who must be near whom.
+    fn near_each_other(of: usize, name: Text, topology: Vec<TopologyConstraint>) -> Unit {
+        let (parent, min_parts) = (Some(of), None);
+        Unit { name, parent, min_member: 0, min_parts, loose: true, topology }
     }
 }
 
@@ -61,9 +68,8 @@ impl Reading<'_> {
                 Some(_) if all => self.units[0].topology.extend(constraints.iter().cloned()),
                 Some(first) => {
                     let name = format!("{}[{}]", self.units[0].name, first.level);
-                    let part = self.part(0, name.into());
-                    self.units[part].topology = constraints.to_vec();
-                    self.put(part, &members);
+                    let unit = Unit::near_each_other(0, name.into(), constraints.to_vec());
+                    self.put(unit, &members);
                 }
             }
         }
@@ -76,13 +82,13 @@ impl Reading<'_> {
         let topology: Vec<TopologyConstraint> =
             constraints.into_iter().map(|it| TopologyConstraint { slice: None, ..it }).collect();
         for (nth, slice) in self.slices(members, size.max(1)) {
-            let part = self.part(of, format!("{}[slice {nth}]", self.units[of].name).into());
+            let name = format!("{}[slice {nth}]", self.units[of].name);
+            let mut unit = Unit::near_each_other(of, name.into(), topology.clone());
             if slice.len() == size as usize {
                 // Of members that the group can do without, a slice is placed whole or not at all.
-                self.units[part].min_member = size;
+                unit.min_member = size;
             }
-            self.units[part].topology.clone_from(&topology);
-            self.put(part, &slice);
+            self.put(unit, &slice);
         }
     }
 
@@ -103,14 +109,8 @@ impl Reading<'_> {
         slices
     }
 
-    /// A part that says who must be near whom.
-    fn part(&mut self, of: usize, name: Text) -> usize {
-        let part = self.unit(name, Some(of), 0, None);
-        self.units[part].loose = true;
-        part
-    }
-
-    fn put(&mut self, part: usize, members: &[usize]) {
+    fn put(&mut self, unit: Unit, members: &[usize]) {
+        let part = self.add(unit);
         for at in members {
             let Member { units, .. } = &mut self.members[*at].1;
             units.push(part);

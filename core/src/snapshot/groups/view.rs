@@ -314,7 +314,11 @@ impl<'r> Reading<'r> {
         min_parts: Option<u32>,
     ) -> usize {
         let (loose, topology) = (false, Vec::new());
-        self.units.push(Unit { name, parent, min_member, min_parts, loose, topology });
+        self.add(Unit { name, parent, min_member, min_parts, loose, topology })
+    }
+
+    pub(super) fn add(&mut self, unit: Unit) -> usize {
+        self.units.push(unit);
         self.units.len() - 1
     }
 

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use crate::snapshot::node_set::NodeSet;
 use crate::snapshot::nodes::{NodeIdx, Nodes};
+use crate::snapshot::sets::leave;
 use crate::types::tree::{HyperNode, NodeMatch};
 use crate::types::{Node, Text, TopologyObject};
 
@@ -35,7 +36,7 @@ pub struct HyperNodes {
 #[derive(Debug)]
 struct Entry {
     object: Arc<TopologyObject>,
-    it: HyperNode,
+    it: Arc<HyperNode>,
     /// Nodes that it lists itself.
     listed: NodeSet,
 }
@@ -85,7 +86,7 @@ impl HyperNodes {
         of.map(|(name, it)| (name, &it.nodes))
     }
 
-    pub(super) fn put(&mut self, object: &Arc<TopologyObject>, it: HyperNode, nodes: &Nodes) {
+    pub(super) fn put(&mut self, object: &Arc<TopologyObject>, it: &Arc<HyperNode>, nodes: &Nodes) {
         let name = object.key.name.clone();
         let searches = it.nodes.iter().filter(|of| of.searches()).count();
         for member in &it.nodes {
@@ -93,7 +94,7 @@ impl HyperNodes {
                 self.naming.entry(node.clone()).or_default().insert(name.clone());
             }
         }
-        let entry = Entry { object: object.clone(), it, listed: NodeSet::default() };
+        let entry = Entry { object: object.clone(), it: it.clone(), listed: NodeSet::default() };
         self.entries.insert(name.clone(), entry);
         if searches > 0 {
             let used: usize = self.searching.values().sum();
@@ -111,12 +112,7 @@ impl HyperNodes {
         let Some(entry) = self.entries.remove(name) else { return };
         for member in &entry.it.nodes {
             let NodeMatch::Name(node) = member else { continue };
-            if let Some(naming) = self.naming.get_mut(node) {
-                naming.remove(name);
-                if naming.is_empty() {
-                    self.naming.remove(node);
-                }
-            }
+            leave(&mut self.naming, node, name);
         }
         self.changed = true;
         self.refused.remove(name);

@@ -125,8 +125,7 @@ impl<'a> Reading<'a> {
     fn tell_apart(&mut self, others: Option<&'a [Arc<DeviceDemand>]>) {
         let Some(others) = others else { return };
         self.reaches = Some(Vec::new());
-        let requests = others.iter().flat_map(|demand| &demand.requests);
-        for request in requests.flat_map(|request| &request.alternatives) {
+        for request in others.iter().flat_map(|demand| demand.alternatives()) {
             self.profile_of(request);
         }
     }

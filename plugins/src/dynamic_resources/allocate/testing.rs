@@ -86,8 +86,7 @@ impl World {
     }
 
     pub(super) fn declare(&mut self, claims: &[Arc<DeviceDemand>]) {
-        let requests = claims.iter().flat_map(|claim| &claim.requests);
-        let selectors = requests.flat_map(|request| &request.alternatives);
+        let selectors = claims.iter().flat_map(|claim| claim.alternatives());
         let of_classes = self.cluster.devices().classes().flat_map(|class| class.selectors.clone());
         let mut all: Vec<Text> = of_classes.collect();
         all.extend(selectors.flat_map(|request| request.selectors.clone()));

@@ -30,7 +30,7 @@ fn hyper_node(name: &str, it: HyperNode) -> ClusterEvent {
         key: key(name),
         uid: name.into(),
         resource_version: 0,
-        shape: TopologyShape::HyperNode(it),
+        shape: TopologyShape::HyperNode(it.into()),
         problem: None,
     };
     ClusterEvent::Groups(GroupEvent::TopologyApplied(Box::new(object)))
