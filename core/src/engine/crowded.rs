@@ -1,7 +1,7 @@
 //! Places that are spoken for: by nominations, and by what is kept for groups. Never cached.
 
 use crate::framework::{Cycle, NodeSet, Point, Profile, Verdict};
-use crate::snapshot::{Cluster, NodeIdx, Overlay};
+use crate::snapshot::{Cluster, Hold, NodeIdx, Overlay};
 use crate::types::{Pod, PodUid};
 
 use super::judge::judged_on;
@@ -26,10 +26,10 @@ pub(super) fn judged_with_nominated(
     let cluster = overlay.cluster();
     let group = cluster.groups().membership(pod).key();
     let held = cluster.holds().against(node, pod, group.as_ref());
-    let held: Vec<Box<Pod>> = held.map(|hold| hold.pod.clone()).collect();
+    let held: Vec<Hold> = held.cloned().collect();
     let mark = overlay.checkpoint();
     let mut assumed = !held.is_empty();
-    held.iter().for_each(|pod| overlay.count_held(pod, node));
+    held.iter().for_each(|hold| overlay.count_held(hold, node));
     for other in &others {
         assumed |= overlay.assume(other, node);
     }

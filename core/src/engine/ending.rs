@@ -130,6 +130,7 @@ impl Engine {
 
     fn give_up(&mut self, id: PlanId) {
         let Some(mut plan) = self.plans.remove(id) else { return };
+        self.keep_planned(&plan);
         let mut changes = Vec::new();
         for placement in plan.placements.iter().filter(|placement| !placement.bound) {
             changes.extend(self.cluster.forget(&placement.pod.uid));

@@ -71,7 +71,10 @@ impl Engine {
 
 fn waits(station: &Station) -> bool {
     match station {
-        Station::Gated { .. } | Station::Unschedulable | Station::Backoff => true,
-        Station::ErrorBackoff | Station::Active | Station::InFlight => false,
+        Station::Gated { .. }
+        | Station::Unschedulable
+        | Station::Backoff
+        | Station::ErrorBackoff => true,
+        Station::Active | Station::InFlight => false,
     }
 }

@@ -139,11 +139,16 @@ impl Engine {
         }
     }
 
-    fn reject(&mut self, id: EntryId, mut rejection: Rejection) {
-        self.name_speakers(id, &mut rejection);
+    /// A group that waits, or fails time and again, lets go of what it had before.
+    fn watch_what_is_held(&mut self, id: EntryId) {
         if let Some(key) = self.queue.entry(id).and_then(|entry| entry.group.clone()) {
             self.watch_held(&key);
         }
+    }
+
+    fn reject(&mut self, id: EntryId, mut rejection: Rejection) {
+        self.name_speakers(id, &mut rejection);
+        self.watch_what_is_held(id);
         let stopwatch = self.changes_timed.next().then_some(self.setup.stopwatch.as_ref());
         let (cluster, profiles, gates) = (&self.cluster, &self.profiles, &self.setup.gates);
         let mut ask = |entry: &Entry, plugin: &'static str, change: &_| {
@@ -163,6 +168,7 @@ impl Engine {
 
     /// A plan of this entry was taken back.
     pub(super) fn plan_failed(&mut self, entry: EntryId, failure: &Failure) {
+        self.watch_what_is_held(entry);
         let Some(members) = self.queue.entry(entry).map(|entry| entry.members.clone()) else {
             return;
         };

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::framework::{GroupRules, Op};
-use crate::snapshot::{Change, GroupView, Hold, Membership, NodeIdx, Place};
+use crate::snapshot::{Change, GroupView, Membership, Place};
 use crate::types::group::GroupPhase;
 use crate::types::pod::Phase;
 use crate::types::{GroupKey, PlanNote, Pod, PodRef, PodUid, Span, Text, Timestamp};
@@ -16,6 +16,7 @@ use crate::queue::Station;
 
 use super::decision::{Decision, Notice, Urgency};
 use super::gathering::PATIENCE;
+use super::holding::Had;
 use super::input::WriteResult;
 use super::letting_go::LettingGo;
 use super::{Engine, Purpose};
@@ -30,7 +31,7 @@ const AGAIN: Span = Span::from_secs(10);
 /// A process that finds a group in part completes it within this, if its time is over.
 const OWN_TIME: Span = Span::from_secs(5);
 /// What is under way is waited for.
-const SOON: Span = Span::from_secs(1);
+pub(super) const SOON: Span = Span::from_secs(1);
 
 /// Groups whose members have places.
 #[derive(Debug, Default)]
@@ -51,14 +52,17 @@ struct Standing {
     /// It was told that it is below its minimum, with so many members.
     told_below: Option<u32>,
     complete: bool,
-    /// Members that have lost their places, with these, since it was last looked at.
-    lost: Vec<(Pod, NodeIdx)>,
+    /// It can't be taken back: the places that it lacks are kept for it when a plan is given up.
+    has_first_claim: bool,
+    /// What members that have lost their places had, since it was last looked at.
+    lost: Vec<Had>,
 }
 
 impl Standing {
     fn is_not_in_part(&mut self) {
         self.partial_since = None;
         self.taken_back = None;
+        self.has_first_claim = false;
     }
 }
 
@@ -72,7 +76,18 @@ impl Watched {
         self.of.values().filter(|standing| standing.told_below.is_some()).count()
     }
 
-    fn set_due(&mut self, key: &GroupKey, at: Option<Timestamp>) {
+    /// Returns what lost members had, once.
+    pub(super) fn lost(&mut self, key: &GroupKey) -> Vec<Had> {
+        self.of.get_mut(key).map(|standing| std::mem::take(&mut standing.lost)).unwrap_or_default()
+    }
+
+    /// Tells whether the group stays as it is, in part, and is to be completed before others get
+    /// what it lacks.
+    pub(super) fn has_first_claim(&self, key: &GroupKey) -> bool {
+        self.of.get(key).is_some_and(|standing| standing.has_first_claim)
+    }
+
+    pub(super) fn set_due(&mut self, key: &GroupKey, at: Option<Timestamp>) {
         let standing = self.of.entry(key.clone()).or_default();
         if let Some(old) = std::mem::replace(&mut standing.due, at) {
             self.due.remove(&(old, key.clone()));
@@ -83,7 +98,7 @@ impl Watched {
     }
 
     /// Looks at the group at `at` at the latest.
-    fn look_by(&mut self, key: &GroupKey, at: Timestamp) {
+    pub(super) fn look_by(&mut self, key: &GroupKey, at: Timestamp) {
         let due = self.of.get(key).and_then(|standing| standing.due);
         self.set_due(key, Some(due.map_or(at, |due| due.min(at))));
     }
@@ -161,66 +176,12 @@ impl Engine {
         if let Some(node) = node.filter(|_| was_bound && !ended_well)
             && let Some(standing) = self.watched.of.get_mut(&key)
         {
-            standing.lost.push(((**old).clone(), node));
+            let devices = self.cluster.devices_of_its_own(old);
+            standing.lost.push(Had { pod: (**old).clone(), node, devices });
             // Though another may have come in the meantime.
             standing.told_below = None;
             // Its place is kept before anybody else looks at it.
             self.watched.set_due(&key, Some(self.now));
-        }
-    }
-
-    /// Keeps the places of lost members for as many as the group lacks.
-    fn keep_places(&mut self, key: &GroupKey, rules: &GroupRules) {
-        let Some(standing) = self.watched.of.get_mut(key) else { return };
-        let lost = std::mem::take(&mut standing.lost);
-        let Ok(view) = self.cluster.group_as_it_is(key) else { return };
-        let placed = view.count(|member| member.placed || member.done)[0];
-        let lacks = view.units[0].min_member.saturating_sub(placed) as usize;
-        let early = self.setup.bug("releases-hold-early");
-        let until = self.now + if early { SOON } else { rules.hold_for };
-        for (pod, node) in lost {
-            if rules.hold_for == Span::ZERO {
-                break;
-            }
-            if self.cluster.holds().of(key).count() >= lacks.max(1) {
-                // The one that is kept for longest already gives way.
-                let oldest = self.cluster.holds().of(key).map(|(_, hold)| hold.until).min();
-                let mut first = true;
-                self.end_holds_where(|_, hold| {
-                    let ends = first && hold.group == *key && Some(hold.until) == oldest;
-                    first &= !ends;
-                    ends
-                });
-            }
-            // It stands for nobody: it is no member.
-            let pod = Box::new(Pod { gang: None, ..pod });
-            let hold = Hold { group: key.clone(), pod, until };
-            self.cluster.hold(node, hold);
-        }
-        let now = self.now;
-        let mut spare = self.cluster.holds().of(key).count().saturating_sub(lacks.max(1));
-        self.end_holds_where(|_, hold| {
-            let ends = hold.group == *key && (hold.until <= now || spare > 0);
-            spare -= usize::from(ends && spare > 0);
-            ends
-        });
-        let next = self.cluster.holds().of(key).map(|(_, hold)| hold.until).min();
-        if next.is_some() {
-            self.watched.set_due(key, next);
-        }
-    }
-
-    fn end_holds(&mut self, key: &GroupKey) {
-        self.end_holds_where(|_, hold| hold.group == *key);
-    }
-
-    fn end_holds_where(&mut self, ends: impl FnMut(NodeIdx, &Hold) -> bool) {
-        if self.cluster.holds().is_empty() {
-            return;
-        }
-        let changes = self.cluster.end_holds(ends);
-        for change in &changes {
-            self.wake(change);
         }
     }
 
@@ -286,7 +247,7 @@ impl Engine {
             let due = facts.starts.unwrap_or(self.now + AGAIN);
             return self.watched.set_due(key, Some(due));
         }
-        let Some(after) = rules.take_back_after else { return self.tell_below(key, &facts) };
+        let Some(after) = rules.take_back_after else { return self.stays_below(key, &facts) };
         // Who takes over late has a little time of its own.
         let latest = Timestamp((self.now + OWN_TIME).0.saturating_sub(after.0)).min(self.now);
         let begun = facts.bound_since.map_or(self.now, |since| since.min(self.now).max(latest));
@@ -314,7 +275,7 @@ impl Engine {
         }
     }
 
-    fn rules_for(&self, key: &GroupKey) -> Option<&GroupRules> {
+    pub(super) fn rules_for(&self, key: &GroupKey) -> Option<&GroupRules> {
         let of_pod = |uid: &PodUid| {
             let name = &self.cluster.pod(uid)?.pod.spec.scheduler_name;
             self.profiles[*self.by_name.get(name)?].groups.as_ref()
@@ -382,6 +343,14 @@ impl Engine {
         }
     }
 
+    /// Nobody of the group may be taken back, so it stays in part: it has first claim to what it
+    /// lacks.
+    fn stays_below(&mut self, key: &GroupKey, facts: &Facts) {
+        self.watched.of.entry(key.clone()).or_default().has_first_claim = true;
+        self.end_old_holds(key);
+        self.tell_below(key, facts);
+    }
+
     /// A group that runs, or may not be taken back, has too few members.
     fn tell_below(&mut self, key: &GroupKey, facts: &Facts) {
         let n_bound = facts.bound.len() as u32;
@@ -423,7 +392,7 @@ impl Engine {
             .map(|record| record.pod.reference())
             .collect();
         if victims.is_empty() {
-            return self.tell_below(key, facts);
+            return self.stays_below(key, facts);
         }
         self.measures.groups_taken_back += 1;
         self.watched.of.entry(key.clone()).or_default().taken_back = Some(self.now);
@@ -447,9 +416,10 @@ impl Engine {
     }
 
     /// The pod was told why it goes: it is deleted, unless the group has been completed meanwhile.
+    /// Nobody is deleted who was not told: the group is looked at again.
     pub(super) fn told_why(&mut self, key: &GroupKey, pod: PodRef, result: WriteResult) {
-        if matches!(result, WriteResult::Refused { code: 404, .. }) {
-            return;
+        if !matches!(result, WriteResult::Done(_)) {
+            return self.watched.look_by(key, self.now + AGAIN);
         }
         let facts = self.cluster.group_as_it_is(key).ok().map(|view| self.facts(&view));
         let still = facts.is_some_and(|facts| {

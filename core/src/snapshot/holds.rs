@@ -1,21 +1,39 @@
-//! Places that are kept for a group that has lost a member: pods of other groups, of the member's
-//! priority or below, see them as taken.
+//! Places that are kept for a group that has lost a member, or lacks one: pods of other groups, of the
+//! member's priority or below, see them as taken, with the devices that the member had there.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use crate::types::{GroupKey, Pod, Timestamp};
+use crate::types::claim::{Allocation, ClaimKey, ResourceClaim};
+use crate::types::{GroupKey, Pod, Text, Timestamp};
 
 use super::cluster::Cluster;
-use super::event::Change;
+use super::devices::entries::PodClaimState;
+use super::event::{Change, DeviceChange};
 use super::nodes::NodeIdx;
 
 /// A place that is kept.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Hold {
     pub group: GroupKey,
     /// The member that was lost: its replacement takes as much.
     pub pod: Box<Pod>,
+    /// What the claims had that were the member's own.
+    pub devices: Vec<Arc<Allocation>>,
     pub until: Timestamp,
+}
+
+impl Hold {
+    /// Returns claims that stand for the devices, which no object has: their names are none that the
+    /// API server would take.
+    pub(super) fn claims(&self) -> impl Iterator<Item = (Arc<ResourceClaim>, &Arc<Allocation>)> {
+        self.devices.iter().enumerate().map(|(nth, allocation)| {
+            let name = Text::from(format!("{}/{nth}", self.pod.uid));
+            let key = ClaimKey { namespace: self.pod.namespace.clone(), name };
+            let uid = key.name.clone();
+            (Arc::new(ResourceClaim { key, uid, ..ResourceClaim::default() }), allocation)
+        })
+    }
 }
 
 /// Holds by node, those of one node in the order in which they were made.
@@ -70,12 +88,27 @@ impl Cluster {
         &self.holds
     }
 
+    /// Keeps a place; one that was kept there in the same pod's name gives way.
     pub(crate) fn hold(&mut self, node: NodeIdx, hold: Hold) {
-        self.holds.on.entry(node).or_default().push(hold);
+        let on = self.holds.on.entry(node).or_default();
+        on.retain(|known| known.pod.uid != hold.pod.uid);
+        on.push(hold);
+    }
+
+    /// Returns what the claims have that are the pod's own, on the server or by a plan: those that were
+    /// made for it, and go with it.
+    pub(crate) fn devices_of_its_own(&self, pod: &Pod) -> Vec<Arc<Allocation>> {
+        let entries = pod.spec.claims.iter().filter_map(|entry| match self.claim_of(pod, entry) {
+            PodClaimState::Claim(key) => self.devices.claim(&key),
+            PodClaimState::NotNeeded | PodClaimState::NotGenerated => None,
+        });
+        let own = entries.filter(|record| record.claim.owner_pod.as_ref() == Some(&pod.uid));
+        let own = own.chain(self.devices.special_claim(&pod.uid));
+        own.filter_map(|record| record.allocation().cloned()).collect()
     }
 
     /// Ends the holds that `ends` names. Returns what it changed: for other pods, the member has
-    /// left the node.
+    /// left the node, and its claims have let go of their devices.
     pub(crate) fn end_holds(
         &mut self,
         mut ends: impl FnMut(NodeIdx, &Hold) -> bool,
@@ -86,6 +119,7 @@ impl Cluster {
                 let ended = ends(*node, hold);
                 if ended {
                     changes.push(Change::PodFreed { old: hold.pod.clone(), node: *node });
+                    changes.extend(hold.claims().map(|(claim, _)| let_go(&claim)));
                 }
                 !ended
             });
@@ -98,4 +132,9 @@ impl Cluster {
         }
         changes
     }
+}
+
+fn let_go(claim: &ResourceClaim) -> Change {
+    let (added, deallocated, status) = (false, true, true);
+    Change::Devices(DeviceChange::Claim { key: claim.key.clone(), added, deallocated, status })
 }

@@ -8,6 +8,7 @@ use crate::types::{Pod, PodUid};
 use super::changes::Version;
 use super::cluster::Cluster;
 use super::devices::folding::MovedVersions;
+use super::holds::Hold;
 use super::nodes::NodeIdx;
 use super::pods::Place;
 
@@ -97,10 +98,13 @@ impl<'a> Overlay<'a> {
     }
 
     /// Counts what is kept on `node` as taken.
-    pub fn count_held(&mut self, pod: &Pod, node: NodeIdx) {
+    pub fn count_held(&mut self, hold: &Hold, node: NodeIdx) {
         let version = self.cluster.nodes().slot(node).version;
-        self.cluster.occupy(pod, node);
-        self.log.push(Undo::Held { pod: Box::new(pod.clone()), node, version });
+        self.cluster.occupy(&hold.pod, node);
+        self.log.push(Undo::Held { pod: hold.pod.clone(), node, version });
+        for (claim, allocation) in hold.claims() {
+            self.plan_new_claim(&claim, allocation, &hold.pod.uid);
+        }
     }
 
     /// Takes a placed pod off its node. Returns false, changing nothing, if it has no place.

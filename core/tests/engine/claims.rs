@@ -48,7 +48,7 @@ fn key(name: &str) -> ClaimKey {
     ClaimKey { namespace: "default".into(), name: name.into() }
 }
 
-fn delete(w: &mut World, name: &str) {
+pub(crate) fn delete(w: &mut World, name: &str) {
     let claim = w.server.claims.remove(&key(name)).expect("it is there");
     let event = DeviceEvent::ClaimDeleted { key: claim.key, uid: claim.uid };
     w.event(ClusterEvent::Devices(event));

@@ -93,6 +93,45 @@ fn nobody_without_a_controller_is_taken_back() {
     assert!(told, "{:?}", w.notices);
 }
 
+/// What is bound can't be taken back, so what is missing comes before others.
+#[test]
+fn who_stays_in_part_has_first_claim_to_the_places_that_are_missing() {
+    let mut w = World::new();
+    w.node(node("n1", 2));
+    group(&mut w, gang("g", 2));
+    w.pod(pod("a", 1).grouped("g"));
+    w.pod(pod("b", 1).grouped("g"));
+    w.refuse("b", None);
+    w.wait_secs(50);
+    assert_eq!([w.bound("a"), w.bound("b")], ["n1", ""]);
+    w.pod(pod("stranger", 1));
+    w.wait_secs(30);
+    assert_eq!(w.bound("stranger"), "");
+    w.allow("b");
+    w.wait_secs(30);
+    assert_eq!([w.bound("b"), w.bound("stranger")], ["n1", ""]);
+    w.pod_gone("a");
+    w.pod_gone("b");
+    w.wait_secs(2);
+    assert_eq!(w.bound("stranger"), "n1", "nothing is kept for a group that is gone");
+}
+
+/// Who was not told why it goes doesn't go: it is told again.
+#[test]
+fn nobody_is_deleted_who_could_not_be_told_why() {
+    let mut w = third_refused();
+    w.wait_secs(28);
+    w.now = w.now + Span::from_secs(4);
+    for _ in 0..2 {
+        let told = w.write(|op| matches!(op, Op::SetDisruption { .. }));
+        w.answer(&told, refused(403));
+    }
+    w.wait_secs(5);
+    assert!(!w.on_server("a").terminating && !w.on_server("b").terminating);
+    w.wait_secs(10);
+    assert!(w.on_server("a").terminating && w.on_server("b").terminating);
+}
+
 #[test]
 fn a_refused_member_goes_to_another_node_first() {
     let mut w = World::new();

@@ -6,11 +6,12 @@ use berth_core::engine::{Input, Setup, WriteResult};
 use berth_core::framework::{ClaimWrite, Op};
 use berth_core::snapshot::{ClusterEvent, GroupEvent};
 use berth_core::types::claim::Consumer;
+use berth_core::types::pod::Phase;
 use berth_core::types::{Pod, PodClaim, PodSpec, Span};
 
 use crate::build::{With, gang, node, pod};
-use crate::claims::{held, on_server, put, tell};
-use crate::harness::World;
+use crate::claims::{delete, held, on_server, put, tell};
+use crate::harness::{World, uid};
 
 /// Two members of a group that has the claim a, with who can't be bound anywhere.
 fn group_with_claim(refused: &[&str]) -> World {
@@ -136,4 +137,62 @@ fn a_group_whose_devices_could_not_be_let_go_is_told_again_what_it_lacks() {
     assert_eq!(&*w.condition("p").message, "connection refused");
     w.wait_secs(90);
     assert_eq!(&*w.condition("p").message, "waiting for 2 of 3 members of team");
+}
+
+/// Each attempt finds the claim as an earlier process left it, and so has nothing to take back.
+#[test]
+fn a_group_whose_binds_are_refused_for_good_lets_go_of_what_it_had_before() {
+    let mut w = without_its_claim();
+    put_its_claim(&mut w);
+    w.event(ClusterEvent::Groups(GroupEvent::Applied(Box::new(gang("team", 2)))));
+    for name in ["p", "q"] {
+        w.refuse(name, None);
+        w.pod(sharing(name));
+    }
+    w.wait_secs(60);
+    assert_eq!([w.bound("p"), w.bound("q")], ["", ""]);
+    assert_eq!((on_server(&w, "a"), held(&w)), (("".into(), Vec::new()), "".into()));
+}
+
+/// A member that has a claim of its own.
+fn with_its_own(w: &mut World, name: &str, claim: &str) {
+    put(w, &format!("claim {claim} owner={}", uid(name)));
+    let plain = pod(name, 1).label("claims", claim);
+    let claims = vec![PodClaim { name: "dev".into(), source: claim.into(), from_template: false }];
+    let spec = Arc::new(PodSpec { claims, ..PodSpec::clone(&plain.spec) });
+    w.pod(Pod { spec, ..plain }.grouped("team").owned());
+}
+
+fn stranger(w: &mut World) {
+    put(w, "claim other");
+    w.pod(pod("stranger", 1).label("claims", "other"));
+}
+
+/// There is room enough for anybody: only devices are short.
+#[test]
+fn the_devices_of_a_lost_member_are_kept_with_its_place() {
+    let mut w = World::of(&["Order", "Cpu", "Claims", "Gangs", "Binder"], Setup::default());
+    w.node(node("n1", 8));
+    tell(&mut w, "slice s pool=p node=n1 devices=\"g; h\"");
+    w.event(ClusterEvent::Groups(GroupEvent::Applied(Box::new(gang("team", 2)))));
+    with_its_own(&mut w, "p", "of-p");
+    with_its_own(&mut w, "q", "of-q");
+    w.run();
+    for name in ["p", "q"] {
+        w.change(name, |pod| pod.phase = Phase::Running);
+    }
+    w.wait_secs(61);
+    assert_eq!(held(&w), "g h");
+    w.pod_gone("q");
+    delete(&mut w, "of-q");
+    stranger(&mut w);
+    w.wait_secs(5);
+    assert_eq!((w.bound("stranger").as_str(), held(&w).as_str()), ("", "g"));
+    with_its_own(&mut w, "q2", "of-q2");
+    w.wait_secs(5);
+    assert_eq!((w.bound("q2").as_str(), held(&w).as_str()), ("n1", "g h"));
+    w.pod_gone("q2");
+    delete(&mut w, "of-q2");
+    w.wait_secs(400);
+    assert_eq!(w.bound("stranger"), "n1", "a place is kept for some time only");
 }
