@@ -26,6 +26,7 @@ mod gathering;
 mod group_tells;
 mod groups;
 mod guard;
+mod holding;
 pub mod input;
 mod judge;
 mod letting_go;

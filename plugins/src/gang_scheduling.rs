@@ -79,6 +79,6 @@ fn enough_by_count(key: &GroupKey, cluster: &Cluster) -> bool {
         Quorum::AtLeast(least) if key.kind == GroupKind::Pods && object.sub_groups.is_empty() => {
             groups.n_placed(key) >= least
         }
-        Quorum::AtLeast(_) | Quorum::None => false,
+        Quorum::AtLeast(_) | Quorum::SubGroups(_) | Quorum::None => false,
     }
 }

@@ -81,7 +81,7 @@ fn group(key: GroupKey, mut members: Vec<&Pod>, cluster: &Cluster) -> Group {
 fn needs(key: &GroupKey, members: &[&Pod], cluster: &Cluster) -> Option<u32> {
     if let Some(object) = cluster.groups().object(key) {
         return match object.quorum {
-            Quorum::None => None,
+            Quorum::None | Quorum::SubGroups(_) => None,
             Quorum::AtLeast(n) => Some(n),
         };
     }

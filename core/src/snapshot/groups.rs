@@ -1,9 +1,10 @@
 //! Groups: what pods and objects say of them, joined in whatever order it arrives.
 //!
 //! Reading order: this file (the index), [`membership`] (which group a pod is in), [`view`] (a group
-//! with its members, and what it lacks), `together` (which of them must be near each other), `retired`.
+//! with its members, and what it lacks), `parts` (its object's sub-groups), `together` (which of them must be near each other), `retired`.
 
 pub mod membership;
+mod parts;
 mod retired;
 mod together;
 pub mod view;

@@ -104,6 +104,8 @@ pub enum Quorum {
     None,
     /// So many members; for groups of groups, so many groups that have what they need.
     AtLeast(u32),
+    /// So many sub-groups that have what they need.
+    SubGroups(u32),
 }
 
 /// Which members belong to a sub-group.
@@ -119,13 +121,30 @@ pub enum SubGroupMembers {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SubGroup {
     pub name: Text,
+    /// The sub-group that it is part of, if it isn't one of the group itself.
+    pub parent: Option<Text>,
     pub members: SubGroupMembers,
     /// Members that each needs.
     pub min_member: u32,
-    /// Where the keys make several: how many of them are needed; `None` needs all.
+    /// Where the keys make several, or others are part of it: how many of them are needed; `None` needs
+    /// all.
     pub min_groups: Option<u32>,
     /// Where each may be.
     pub topology: Vec<TopologyConstraint>,
+}
+
+impl SubGroup {
+    /// The members of this role, of which it needs so many.
+    pub fn of_role(role: Text, min_member: u32) -> SubGroup {
+        SubGroup {
+            name: role.clone(),
+            parent: None,
+            members: SubGroupMembers::Role(role),
+            min_member,
+            min_groups: None,
+            topology: Vec::new(),
+        }
+    }
 }
 
 /// Members stay together in one domain of a topology.

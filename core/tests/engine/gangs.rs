@@ -3,7 +3,7 @@
 use berth_core::engine::{Input, Setup};
 use berth_core::framework::Op;
 use berth_core::snapshot::{ClusterEvent, GroupEvent};
-use berth_core::types::group::{GroupKind, SubGroup, SubGroupMembers};
+use berth_core::types::group::{GroupKind, Quorum, SubGroup};
 use berth_core::types::{GroupKey, Pod, PodGroup, Timestamp};
 
 use crate::build::{With, gang, labelled, node, pod};
@@ -93,13 +93,7 @@ fn members_above_the_minimum_are_placed_after_and_never_fail_the_group() {
 #[test]
 fn a_part_with_a_minimum_must_have_it() {
     let with_roles = || {
-        let role = |name: &str, min_member| SubGroup {
-            name: name.into(),
-            members: SubGroupMembers::Role(name.into()),
-            min_member,
-            min_groups: None,
-            topology: Vec::new(),
-        };
+        let role = |name: &str, min_member| SubGroup::of_role(name.into(), min_member);
         PodGroup { sub_groups: vec![role("master", 1), role("worker", 2)], ..gang("g", 3) }
     };
     let of = |name: &str, role: &str, cpu| {
@@ -119,6 +113,44 @@ fn a_part_with_a_minimum_must_have_it() {
     w.run();
     assert_eq!(w.bound("m"), "n1");
     assert_eq!(["w1", "w2", "w3"].into_iter().filter(|name| w.bound(name) == "n1").count(), 2);
+}
+
+/// Two stages of two, each of a leader and a worker, of which one stage is enough.
+#[test]
+fn parts_of_parts_have_minimums_of_their_own() {
+    let stage = |name: &str| SubGroup { min_groups: Some(2), ..SubGroup::of_role(name.into(), 0) };
+    let leaf = |name: &str, parent: &str| SubGroup {
+        parent: Some(parent.into()),
+        ..SubGroup::of_role(name.into(), 1)
+    };
+    // Whoever is part of another may come before it.
+    let sub_groups =
+        vec![leaf("l1", "s1"), leaf("l2", "s2"), leaf("w1", "s1"), leaf("w2", "s2"), stage("s1")];
+    let mut sub_groups = sub_groups;
+    let nobody_is_s2 = PodGroup { sub_groups: sub_groups.clone(), ..gang("g", 2) };
+    sub_groups.push(stage("s2"));
+    let quorum = Quorum::SubGroups(1);
+    let whole = PodGroup { sub_groups, quorum, resource_version: 2, ..gang("g", 0) };
+    let of = |role: &str| {
+        let mut pod = member(role, 1);
+        pod.gang.as_mut().expect("a member").hints[0].role = Some(role.into());
+        pod
+    };
+    let mut w = World::new();
+    w.node(node("n1", 3));
+    group(&mut w, nobody_is_s2);
+    w.pod(of("l1"));
+    w.pod(of("l2"));
+    w.wait_secs(6);
+    let told = w.condition("l1").message.to_string();
+    assert!(told.contains("sub-group l2 is part of s2, which is no sub-group"), "{told}");
+    group(&mut w, whole);
+    w.wait_secs(70);
+    assert_eq!(&*w.condition("l1").message, "waiting for 0 of 1 groups of g");
+    assert_eq!([w.bound("l1"), w.bound("l2")], ["", ""]);
+    w.pod(of("w2"));
+    w.wait_secs(2);
+    assert_eq!([w.bound("l2"), w.bound("w2")], ["n1", "n1"]);
 }
 
 #[test]

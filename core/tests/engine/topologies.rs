@@ -2,7 +2,7 @@
 
 use berth_core::engine::Setup;
 use berth_core::snapshot::{ClusterEvent, GroupEvent};
-use berth_core::types::group::{Quorum, SubGroup, SubGroupMembers, TopologyConstraint};
+use berth_core::types::group::{Quorum, SubGroup, TopologyConstraint};
 use berth_core::types::{LabelSelector, Node, Pod, PodGroup};
 
 use crate::build::{With, gang, labelled, node, pod};
@@ -141,13 +141,8 @@ fn the_first_slice_gives_way_where_the_second_needs_its_place() {
 fn parts_are_together_inside_what_the_group_has() {
     // One block for all, one rack for each role: block 1 has room for both, in different racks.
     let mut w = world(&[("w1", "1a", 2), ("x1", "1b", 2), ("y1", "2a", 3), ("z1", "2b", 1)]);
-    let part = |role: &str| SubGroup {
-        name: role.into(),
-        members: SubGroupMembers::Role(role.into()),
-        min_member: 2,
-        min_groups: None,
-        topology: vec![required()],
-    };
+    let part =
+        |role: &str| SubGroup { topology: vec![required()], ..SubGroup::of_role(role.into(), 2) };
     let block = TopologyConstraint::required("block".into());
     let group_of_parts =
         PodGroup { sub_groups: vec![part("left"), part("right")], ..together(4, &[block]) };

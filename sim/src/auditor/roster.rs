@@ -245,7 +245,8 @@ impl Roster {
 
 fn at_least(quorum: Quorum) -> u32 {
     match quorum {
-        Quorum::None => 0,
+        // No load has such a group.
+        Quorum::None | Quorum::SubGroups(_) => 0,
         Quorum::AtLeast(n) => n,
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use berth_core::framework::rng::Rng;
 use berth_core::types::claim::ClaimSpec;
 use berth_core::types::group::{
-    Dialect, GroupHint, GroupKey, GroupKind, NATIVE, PodGroup, Rank, SubGroup, SubGroupMembers,
+    Dialect, GroupHint, GroupKey, GroupKind, NATIVE, PodGroup, Rank, SubGroup,
 };
 use berth_core::types::{
     ClaimKey, Labels, Pod, PodClaim, PodSpec, ResourceClaim, Span, Text, Timestamp,
@@ -228,7 +228,10 @@ fn gang(rng: &mut Rng, number: u64, at: Timestamp, devices: bool) -> Gang {
     let mut gang =
         Gang { key, members, min: min as u32, owned, sub_groups: Vec::new(), parent: None, at };
     if dialect == LABELLED && one_in(rng, 2) && size > 2 {
-        gang.sub_groups = vec![part("master", 1), part("worker", 1 + rng.below(size - 1) as u32)];
+        gang.sub_groups = vec![
+            SubGroup::of_role("master".into(), 1),
+            SubGroup::of_role("worker".into(), 1 + rng.below(size - 1) as u32),
+        ];
     }
     gang
 }
@@ -270,11 +273,6 @@ fn hint(key: &GroupKey, min: u32, leads: bool) -> GroupHint {
         role: (key.dialect == LABELLED).then(|| role.into()),
         ..GroupHint::of_object(key.dialect, key.name.clone())
     }
-}
-
-fn part(role: &str, min_member: u32) -> SubGroup {
-    let members = SubGroupMembers::Role(role.into());
-    SubGroup { name: role.into(), members, min_member, min_groups: None, topology: Vec::new() }
 }
 
 fn spec(rng: &mut Rng, devices: bool, name: &Text) -> Arc<PodSpec> {

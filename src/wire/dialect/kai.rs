@@ -1,12 +1,12 @@
 //! KAI's PodGroups: an annotation names the group, an object says how many of it are needed and where.
 //!
 //! Source: scheduling.run.ai, v2alpha2, and kai.scheduler, v1alpha1 (KAI-Scheduler). The objects are made
-//! and told by its own controllers, so nothing is written on them. Of sub-groups those are known that
-//! are in no other; queues and preemptibility are not read.
+//! and told by its own controllers, so nothing is written on them. Queues and
+//! preemptibility are not read.
 
 use berth_core::types::Text;
 use berth_core::types::group::{
-    Dialect, GroupHint, GroupKind, GroupWords, PodGroup, Quorum, Rank, SubGroup, SubGroupMembers,
+    Dialect, GroupHint, GroupKind, GroupWords, PodGroup, Quorum, Rank, SubGroup,
     TopologyConstraint, TopologyLevel,
 };
 
@@ -98,8 +98,16 @@ impl Conversion for PodGroups {
     fn spec(reading: &mut Reading<'_>, spec: &Spec, group: &mut PodGroup) {
         group.uneven_priorities = true;
         let min_member = number(reading, &SPEC.field("minMember"), &spec.min_member, 0);
-        group.quorum = min_member.filter(|n| *n > 0).map_or(Quorum::None, Quorum::AtLeast);
-        no_counting_of_groups(reading, &SPEC.field("minSubGroup"), &spec.min_sub_group);
+        let min_sub_group = number(reading, &SPEC.field("minSubGroup"), &spec.min_sub_group, 0);
+        group.quorum = match (min_member.unwrap_or(0), min_sub_group.unwrap_or(0)) {
+            (0, 0) => Quorum::None,
+            (0, n) => Quorum::SubGroups(n),
+            (n, 0) => Quorum::AtLeast(n),
+            (_, _) => {
+                reading.problem(&SPEC, "of minMember and minSubGroup only one may be given");
+                Quorum::None
+            }
+        };
         let at = SPEC.field("topologyConstraint");
         group.topology = constraints(reading, &at, &spec.topology_constraint);
         reading.each(&SPEC.field("subGroups"), &spec.sub_groups, |reading, at, sub| {
@@ -113,27 +121,15 @@ impl Conversion for PodGroups {
     }
 }
 
-/// A group that needs some of its sub-groups, whichever, isn't known how to be placed.
-fn no_counting_of_groups(reading: &mut Reading<'_>, at: &Path<'_>, number: &Field<i64>) {
-    if reading.opt(at, number).is_some_and(|number| *number > 0) {
-        reading.problem(at, "a minimum of sub-groups is not supported");
-    }
-}
-
 fn sub_group(reading: &mut Reading<'_>, at: &Path<'_>, sub: &WireSubGroup) -> SubGroup {
     let name = reading.required_text(&at.field("name"), &sub.name);
-    if reading.opt_text(&at.field("parent"), &sub.parent).is_some() {
-        reading.problem(&at.field("parent"), "sub-groups of sub-groups are not supported");
-    }
-    no_counting_of_groups(reading, &at.field("minSubGroup"), &sub.min_sub_group);
+    let parent = reading.opt_text(&at.field("parent"), &sub.parent);
+    let min_groups = number(reading, &at.field("minSubGroup"), &sub.min_sub_group, 0);
+    let min_groups = min_groups.filter(|n| *n > 0);
     let min_member = number(reading, &at.field("minMember"), &sub.min_member, 0);
-    SubGroup {
-        members: SubGroupMembers::Role(name.clone()),
-        name,
-        min_member: min_member.unwrap_or(1),
-        min_groups: None,
-        topology: constraints(reading, &at.field("topologyConstraint"), &sub.topology_constraint),
-    }
+    let topology = constraints(reading, &at.field("topologyConstraint"), &sub.topology_constraint);
+    let min_member = min_member.unwrap_or(1);
+    SubGroup { parent, min_groups, topology, ..SubGroup::of_role(name, min_member) }
 }
 
 fn constraints(

@@ -204,9 +204,7 @@ fn tasks(reading: &mut Reading<'_>, tasks: &Field<Map<i64>>, min_member: u32) ->
         return Vec::new();
     }
     let sub_group = |(task, min_member): (&str, u32)| {
-        let name = reading.tables.intern(task);
-        let members = SubGroupMembers::Role(name.clone());
-        SubGroup { name, members, min_member, min_groups: None, topology: Vec::new() }
+        SubGroup::of_role(reading.tables.intern(task), min_member)
     };
     minimums.into_iter().filter(|(_, minimum)| *minimum > 0).map(sub_group).collect()
 }
@@ -218,6 +216,7 @@ fn sub_group(reading: &mut Reading<'_>, at: &Path<'_>, policy: &SubGroupPolicy) 
     let keys = reading.texts(&at.field("matchLabelKeys"), &policy.match_label_keys);
     SubGroup {
         name: reading.text(&at.field("name"), &policy.name),
+        parent: None,
         members: SubGroupMembers::Labels { selector, keys },
         // The defaults of its CRD.
         min_member: size.unwrap_or(1),

@@ -115,6 +115,7 @@ fn headline(group: &PodGroup) -> String {
     let needs = match group.quorum {
         Quorum::None => "no minimum".to_owned(),
         Quorum::AtLeast(n) => format!("at least {n} {of}"),
+        Quorum::SubGroups(n) => format!("at least {n} sub-groups"),
     };
     let parent = group.parent.as_ref().map(|parent| format!("in {parent}"));
     let priority = group.priority.map(|priority| format!("priority {priority}"));
@@ -129,7 +130,7 @@ fn headline(group: &PodGroup) -> String {
 }
 
 fn sub_group(sub_group: &SubGroup) -> String {
-    let SubGroup { name, members, min_member, min_groups, topology } = sub_group;
+    let SubGroup { name, parent, members, min_member, min_groups, topology } = sub_group;
     let who = match members {
         SubGroupMembers::Role(role) => format!("as {role}"),
         SubGroupMembers::Labels { selector, keys } => {
@@ -139,5 +140,6 @@ fn sub_group(sub_group: &SubGroup) -> String {
     };
     let groups = min_groups.map_or(String::new(), |n| format!(", {n} of them"));
     let near: String = topology.iter().map(|it| format!(", {}", self::topology(it))).collect();
-    format!("sub-group {name}: members {who}, at least {min_member} each{groups}{near}")
+    let parent = parent.as_ref().map_or(String::new(), |parent| format!(" in {parent}"));
+    format!("sub-group {name}{parent}: members {who}, at least {min_member} each{groups}{near}")
 }

@@ -1,15 +1,13 @@
 //! A group with its members, and what it needs: read afresh each time it is looked at.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::snapshot::{Cluster, Place};
-use crate::types::group::{
-    GroupHint, GroupKey, GroupKind, Quorum, SubGroup, SubGroupMembers, TopologyConstraint,
-};
+use crate::types::group::{GroupHint, GroupKey, GroupKind, Quorum, SubGroup, TopologyConstraint};
 use crate::types::{Phase, Pod, PodUid, Text};
 
 use super::membership::DEPTH_MAX;
+use super::parts::Parts;
 
 /// A group whose members are looked at as one. More members than this are refused.
 pub const MEMBERS_MAX: usize = 16_384;
@@ -250,7 +248,7 @@ impl<'r> Reading<'r> {
         let of_groups = key.kind == GroupKind::Groups;
         let (min_member, min_parts) = match (object.quorum, of_groups) {
             (Quorum::None, true) => (0, Some(0)),
-            (Quorum::AtLeast(n), true) => (0, Some(n)),
+            (Quorum::AtLeast(n), true) | (Quorum::SubGroups(n), _) => (0, Some(n)),
             (Quorum::None, false) => (0, None),
             (Quorum::AtLeast(n), false) => (n, None),
         };
@@ -323,7 +321,7 @@ impl<'r> Reading<'r> {
     }
 
     fn pods(&mut self, key: &GroupKey, at: usize, sub_groups: &[SubGroup]) -> Result<(), Lack> {
-        let mut parts = Parts::of(self, at, sub_groups);
+        let mut parts = Parts::of(self, key, at, sub_groups)?;
         let cluster = self.cluster;
         let live = cluster.groups.members(key).filter_map(|uid| cluster.pod(uid));
         let live = live.map(|record| (&record.pod, record.place != Place::Nowhere));
@@ -364,61 +362,5 @@ fn belongs(cluster: &Cluster, pod: &Pod, key: &GroupKey) -> bool {
     match cluster.groups.first_hint(pod) {
         Some(hint) => hint.dialect == key.dialect && hint.name == key.name,
         None => true,
-    }
-}
-
-/// The sub-groups of one group, with the units made for them.
-struct Parts<'a> {
-    sub_groups: Vec<(&'a SubGroup, usize)>,
-    /// Units of the combinations of label values.
-    combinations: BTreeMap<(usize, Vec<Text>), usize>,
-}
-
-impl<'a> Parts<'a> {
-    fn of(reading: &mut Reading<'_>, at: usize, sub_groups: &'a [SubGroup]) -> Parts<'a> {
-        let unit = |sub: &'a SubGroup| {
-            let (min_member, min_parts) = match sub.members {
-                SubGroupMembers::Role(_) => (sub.min_member, None),
-                SubGroupMembers::Labels { .. } => (0, sub.min_groups),
-            };
-            let unit = reading.unit(sub.name.clone(), Some(at), min_member, min_parts);
-            if matches!(sub.members, SubGroupMembers::Role(_)) {
-                reading.units[unit].topology.clone_from(&sub.topology);
-            }
-            (sub, unit)
-        };
-        let sub_groups = sub_groups.iter().map(unit).collect();
-        Parts { sub_groups, combinations: BTreeMap::new() }
-    }
-
-    fn units_of(
-        &mut self,
-        reading: &mut Reading<'_>,
-        pod: &Pod,
-        role: Option<&Text>,
-    ) -> Vec<usize> {
-        let mut units = Vec::new();
-        for (sub, at) in &self.sub_groups {
-            match &sub.members {
-                SubGroupMembers::Role(wanted) if role == Some(wanted) => units.push(*at),
-                SubGroupMembers::Role(_) => {}
-                SubGroupMembers::Labels { selector, keys } => {
-                    if selector.as_ref().is_some_and(|selector| !selector.selects(&pod.labels)) {
-                        continue;
-                    }
-                    let values: Option<Vec<Text>> =
-                        keys.iter().map(|key| pod.labels.value(key).cloned()).collect();
-                    let Some(values) = values else { continue };
-                    let name = Text::from(format!("{}[{}]", sub.name, values.join(",")));
-                    let of = *self.combinations.entry((*at, values)).or_insert_with(|| {
-                        let unit = reading.unit(name, Some(*at), sub.min_member, None);
-                        reading.units[unit].topology.clone_from(&sub.topology);
-                        unit
-                    });
-                    units.extend([*at, of]);
-                }
-            }
-        }
-        units
     }
 }
