@@ -13,7 +13,7 @@ use berth_core::types::device::{
     AttributeValue, Consumption, CounterSet, DeviceModel, NANOS, Placement, Quantity,
 };
 use berth_core::types::group::{
-    GroupHint, GroupKey, GroupKind, NATIVE, PodGroup, SubGroup, SubGroupMembers, TopologyConstraint,
+    GroupHint, GroupKey, GroupKind, NATIVE, PodGroup, SubGroup, TopologyConstraint,
 };
 use berth_core::types::{
     Device, DeviceClass, Labels, Owner, Pod, PodClaim, PodRequests, PodSpec, PodUid, ResourceClaim,
@@ -144,14 +144,9 @@ fn events(problem: &Problem) -> Vec<ClusterEvent> {
     }
     if let Some(want) = problem.workers {
         let near = problem.together == Together::Workers;
-        let part = |name: &str, min_member| SubGroup {
-            name: name.into(),
-            members: SubGroupMembers::Role(name.into()),
-            min_member,
-            min_groups: None,
-            topology: if near { vec![zone.clone()] } else { Vec::new() },
-        };
-        object.sub_groups = vec![part("worker", want as u32)];
+        let topology = if near { vec![zone.clone()] } else { Vec::new() };
+        let workers = SubGroup::of_role("worker".into(), want as u32);
+        object.sub_groups = vec![SubGroup { topology, ..workers }];
     }
     events.push(ClusterEvent::Groups(GroupEvent::Applied(Box::new(object))));
     for (at, want) in problem.shared.iter().enumerate() {
