@@ -152,6 +152,12 @@ impl Gang {
         }
     }
 
+    /// Returns which stream breaks ties: the same until the search ran out of steps. It leaves no
+    /// placement out, whatever it begins with; and what is told of one that fits nowhere stays the same.
+    pub(super) fn ties(&self) -> u32 {
+        1 + self.doublings
+    }
+
     /// Tells whether the group is as it was when the search began, but for what the search decides.
     pub(super) fn is_about(&self, view: &GroupView) -> bool {
         self.view == *view

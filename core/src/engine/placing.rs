@@ -27,6 +27,8 @@ pub(super) struct Placer<'a> {
     pub(super) setup: &'a Setup,
     pub(super) timing: Timing<'a>,
     pub(super) attempt: u32,
+    /// Which stream breaks ties.
+    pub(super) ties: u32,
     /// More members of the class follow: its table is worth keeping at once.
     pub(super) group: bool,
     /// How often a table was begun anew.
@@ -343,8 +345,7 @@ impl Placer<'_> {
         };
         budget.spend((candidates.len() * table.scores.fresh_len()) as u64);
         let cycle = Cycle { pod, cluster: overlay.cluster() };
-        let attempt = u64::from(self.attempt);
-        let mut rng = Rng::stream(self.setup.seed, "tie-break", &pod.uid.0, attempt);
+        let mut rng = Rng::stream(self.setup.seed, "tie-break", &pod.uid.0, u64::from(self.ties));
         self.timing.turn(Point::Score);
         let node = table
             .scores
