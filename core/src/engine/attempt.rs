@@ -212,7 +212,7 @@ impl Engine {
             setup: &self.setup,
             timing,
             attempt: entry.attempts,
-            ties: search.gang.as_ref().map_or(entry.attempts, |gang| gang.ties()),
+            ties: search.gang.as_ref().map_or(entry.attempts, |gang| gang.ties(entry.attempts)),
             group: search.gang.is_some(),
             laid_out: 0,
             allowed: allowed.collect(),

@@ -5,7 +5,7 @@ use crate::snapshot::{Cluster, Hold, NodeIdx, Overlay};
 use crate::types::{Pod, PodUid};
 
 use super::judge::judged_on;
-use super::placing::Placer;
+use super::placing::{Placer, may_be_placed};
 use super::table::Table;
 
 /// A node, and the plugin that turns it away if the pods nominated to it are counted in.
@@ -42,8 +42,8 @@ pub(super) fn judged_with_nominated(
 }
 
 impl Placer<'_> {
-    /// Returns the candidates that are spoken for by the pod itself: its nomination, or what is kept
-    /// for its group.
+    /// Returns the candidates that are spoken for by the pod itself: its nomination, or the places of
+    /// members that its group has lost.
     pub(super) fn meant_for(&self, cluster: &Cluster, pod: &Pod, candidates: &NodeSet) -> NodeSet {
         if let Some(node) = cluster.nomination(&pod.uid) {
             return [node].into_iter().filter(|node| candidates.contains(*node)).collect();
@@ -52,8 +52,10 @@ impl Placer<'_> {
             return NodeSet::default();
         }
         let Some(group) = cluster.groups().membership(pod).key() else { return NodeSet::default() };
-        let kept = cluster.holds().of(&group).map(|(node, _)| node);
-        kept.filter(|node| candidates.contains(*node)).collect()
+        // Who waits itself was not wanted there.
+        let of_lost = |hold: &Hold| !may_be_placed(cluster, &hold.pod.uid);
+        let kept = cluster.holds().of(&group).filter(|(_, hold)| of_lost(hold));
+        kept.map(|(node, _)| node).filter(|node| candidates.contains(*node)).collect()
     }
 
     /// Returns the nodes that fit only if pods nominated there, of this priority or above, are

@@ -33,7 +33,8 @@ use super::report::PlacementCounts;
 use super::unfit::Unplaced;
 
 use domains::Survey;
-use frames::{Frame, Made, Trial, Turn};
+pub(in crate::engine) use frames::Refused;
+use frames::{Frame, Made, Resort, Trial, Turn};
 
 /// Steps that going back may take in a first attempt: 20 ms worth. Each attempt that runs out gives
 /// the next twice as many.
@@ -65,8 +66,7 @@ pub(super) struct Gang {
     gone_back: bool,
     /// Some ways were not found out about.
     unproven: bool,
-    /// Nodes that members don't go to, as a bind there was refused, unless nothing else is left.
-    refused: BTreeMap<PodUid, NodeSet>,
+    refused: BTreeMap<PodUid, Refused>,
     /// Nothing else is left.
     lenient: bool,
     /// Versions of the nodes it has placed members on, before it did.
@@ -120,7 +120,7 @@ impl Gang {
     pub(super) fn new(
         view: GroupView,
         open: Vec<usize>,
-        refused: BTreeMap<PodUid, NodeSet>,
+        refused: BTreeMap<PodUid, Refused>,
         doublings: u32,
     ) -> Gang {
         let in_place = view.count(|member| member.placed);
@@ -152,10 +152,11 @@ impl Gang {
         }
     }
 
-    /// Returns which stream breaks ties: the same until the search ran out of steps. It leaves no
-    /// placement out, whatever it begins with; and what is told of one that fits nowhere stays the same.
-    pub(super) fn ties(&self) -> u32 {
-        1 + self.doublings
+    /// Returns which stream breaks ties in this attempt: the same until the search ran out of steps, as
+    /// it leaves no placement out, whatever it begins with, and what is told of one that fits nowhere
+    /// stays the same. Whoever was refused somewhere is to get everywhere in time.
+    pub(super) fn ties(&self, attempt: u32) -> u32 {
+        if self.refused.is_empty() { 1 + self.doublings } else { attempt }
     }
 
     /// Tells whether the group is as it was when the search began, but for what the search decides.
@@ -294,7 +295,7 @@ impl Gang {
     }
 
     /// Places the pod where it was not tried; on nodes that have refused it, if at all, when no other
-    /// does.
+    /// does: first on those of which that is only taken for granted.
     fn place(
         &self,
         member: usize,
@@ -308,24 +309,39 @@ impl Gang {
         let Some(refused) = self.refused.get(&pod.uid) else {
             return placer.place_next(overlay, pod, trial.after, &mut trial.tried, budget);
         };
-        if !trial.last_resort {
-            refused.iter().for_each(|node| trial.tried.insert(node));
+        loop {
+            let next = match trial.resort {
+                Resort::None if refused.everywhere => {
+                    let all = overlay.cluster().nodes();
+                    all.iter().for_each(|(node, _)| trial.tried.insert(node));
+                    Resort::Untried
+                }
+                Resort::None | Resort::Untried => {
+                    refused.on.iter().for_each(|node| trial.tried.insert(node));
+                    Resort::Anywhere
+                }
+                Resort::Anywhere => {
+                    return placer.place_next(overlay, pod, trial.after, &mut trial.tried, budget);
+                }
+            };
             let placed = placer.place_next(overlay, pod, trial.after, &mut trial.tried, budget);
             if !self.lenient || !matches!(placed, Err(Unplaced::Unfit(_))) {
                 return placed;
             }
-            (trial.last_resort, trial.after) = (true, None);
-            refused.iter().for_each(|node| trial.tried.remove(node));
+            (trial.resort, trial.after) = (next, None);
+            match next {
+                Resort::Untried => trial.tried = NodeSet::default(),
+                _ => refused.on.iter().for_each(|node| trial.tried.remove(node)),
+            }
         }
-        placer.place_next(overlay, pod, trial.after, &mut trial.tried, budget)
     }
 
     fn push(&mut self, member: usize, trial: Trial, placed: Placed) {
         self.before.entry(placed.node).or_insert(placed.before);
-        let Trial { tried, last_resort, conflicts, .. } = trial;
+        let Trial { tried, resort, conflicts, .. } = trial;
         let made = Made::Placed(placed);
         let turn = Turn::Member(member);
-        self.push_frame(Frame { turn, made, tried, last_resort, conflicts });
+        self.push_frame(Frame { turn, made, tried, resort, conflicts });
     }
 
     /// No node is left for a member.
@@ -401,12 +417,12 @@ impl Gang {
             let Some(frame) = self.cut(last, overlay) else {
                 return Err(self.infeasible(overlay.cluster()));
             };
-            let Frame { turn, made, tried, last_resort, conflicts: earlier } = frame;
+            let Frame { turn, made, tried, resort, conflicts: earlier } = frame;
             conflicts.extend(earlier);
             match made {
                 Made::Placed(spot) => {
                     let after = Some((spot.node, spot.nth));
-                    self.trial = Some(Trial { tried, last_resort, after, conflicts });
+                    self.trial = Some(Trial { tried, resort, after, conflicts });
                     return Ok(());
                 }
                 Made::Within(choice) => {

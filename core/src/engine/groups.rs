@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::framework::profile::Entry as PluginEntry;
-use crate::framework::{GroupRules, NodeSet, PlacementGenerate, Shared};
+use crate::framework::{GroupRules, PlacementGenerate, Shared};
 use crate::queue::{Entry, EntryId, Station};
 use crate::snapshot::groups::view::Member;
 use crate::snapshot::{GroupChange, GroupView, Lack, Membership};
@@ -13,7 +13,7 @@ use crate::types::{GroupKey, PlanNote, Pod, PodUid, Text};
 use super::Engine;
 use super::attempt::Search;
 use super::folding::{ClosedGate, awaits_members};
-use super::gang::Gang;
+use super::gang::{Gang, Refused};
 use super::gathering::Gathering;
 use super::guard::guarded;
 use super::placing::may_be_placed;
@@ -34,10 +34,27 @@ pub(super) struct Memory {
     pub(super) gathering: Option<Gathering>,
     /// Attempts since the last plan that ran out of steps.
     doublings: u32,
-    /// Nodes where a member's bind was refused.
-    refused: BTreeMap<PodUid, BTreeSet<Text>>,
+    refused: BTreeMap<PodUid, RefusedOn>,
     /// A bind of a member was refused at some time: the next ones are tried first.
     pub(super) was_refused: bool,
+}
+
+/// Where a member's bind was refused.
+#[derive(Debug, Default)]
+struct RefusedOn {
+    /// Names of nodes; when they come round again they are counted anew.
+    nodes: BTreeSet<Text>,
+    everywhere: bool,
+}
+
+impl RefusedOn {
+    fn note(&mut self, node: &Text) {
+        if self.nodes.contains(node) {
+            self.nodes.clear();
+        }
+        self.nodes.insert(node.clone());
+        self.everywhere |= self.nodes.len() >= EVERYWHERE;
+    }
 }
 
 impl Memories {
@@ -251,14 +268,12 @@ impl Engine {
         let memory = self.memories.get(&ready.view.key);
         let doublings = memory.map_or(0, |memory| memory.doublings);
         let nodes = self.cluster.nodes();
-        let set = |names: &BTreeSet<Text>| -> NodeSet {
-            match names.len() >= EVERYWHERE {
-                true => nodes.iter().map(|(idx, _)| idx).collect(),
-                false => names.iter().filter_map(|name| nodes.index(name)).collect(),
-            }
+        let known = |refused: &RefusedOn| Refused {
+            on: refused.nodes.iter().filter_map(|name| nodes.index(name)).collect(),
+            everywhere: refused.everywhere,
         };
         let refused = memory.map(|memory| &memory.refused).into_iter().flatten();
-        let refused = refused.map(|(uid, names)| (uid.clone(), set(names))).collect();
+        let refused = refused.map(|(uid, refused)| (uid.clone(), known(refused))).collect();
         let Ready { view, open } = ready;
         search.gang = Some(Box::new(Gang::new(view, open, refused, doublings)));
     }
@@ -290,7 +305,7 @@ impl Engine {
         memory.refused.retain(|uid, _| {
             self.cluster.pod(uid).is_some_and(|record| record.pod.node_name.is_none())
         });
-        memory.refused.entry(uid.clone()).or_default().insert(node.clone());
+        memory.refused.entry(uid.clone()).or_default().note(node);
     }
 
     /// The server would bind a member: what refused it before may be over.

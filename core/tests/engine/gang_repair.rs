@@ -116,6 +116,27 @@ fn who_stays_in_part_has_first_claim_to_the_places_that_are_missing() {
     assert_eq!(w.bound("stranger"), "n1", "nothing is kept for a group that is gone");
 }
 
+/// Though the place where a member was refused is kept, it is tried elsewhere.
+#[test]
+fn a_kept_place_holds_nobody_to_where_he_was_refused() {
+    let mut w = World::new();
+    for name in ["n1", "n2", "n3", "n4"] {
+        w.node(node(name, 1));
+    }
+    group(&mut w, gang("g", 2));
+    w.pod(pod("a", 1).grouped("g"));
+    w.pod(pod("b", 1).grouped("g"));
+    // Refused on three, it is taken to be refused on all.
+    w.refuse("b", None);
+    w.wait_secs(90);
+    let kept: Vec<_> = w.engine.cluster().holds().nodes().collect();
+    let [kept] = kept[..] else { panic!("one place is kept: {kept:?}") };
+    let kept = w.engine.cluster().nodes().node(kept).expect("it is there").name.to_string();
+    w.refuse("b", Some(&kept));
+    w.wait_secs(60);
+    assert!(!w.bound("b").is_empty() && w.bound("b") != kept, "{kept}");
+}
+
 /// Who was not told why it goes doesn't go: it is told again.
 #[test]
 fn nobody_is_deleted_who_could_not_be_told_why() {

@@ -46,6 +46,26 @@ pub(super) struct Choice {
     pub(super) until: u64,
 }
 
+/// Nodes that a member doesn't go to, as a bind there was refused, unless nothing else is left.
+#[derive(Debug)]
+pub(in crate::engine) struct Refused {
+    /// Where it was, the last time round.
+    pub(in crate::engine) on: NodeSet,
+    /// It was refused on so many that it is taken to be refused on all.
+    pub(in crate::engine) everywhere: bool,
+}
+
+/// How far it has come to that a member goes where it is refused.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Resort {
+    /// Nowhere where it is taken to be.
+    #[default]
+    None,
+    /// Where it has not been, though it is taken to be refused there too.
+    Untried,
+    Anywhere,
+}
+
 /// A decision.
 #[derive(Debug)]
 pub(super) struct Frame {
@@ -53,14 +73,14 @@ pub(super) struct Frame {
     pub(super) made: Made,
     /// Nodes on which every way led nowhere.
     pub(super) tried: NodeSet,
-    pub(super) last_resort: bool,
+    pub(super) resort: Resort,
     /// Earlier decisions that, changed, may open what was tried here.
     pub(super) conflicts: BTreeSet<usize>,
 }
 
 impl Frame {
     pub(super) fn new(turn: Turn, made: Made, conflicts: BTreeSet<usize>) -> Frame {
-        Frame { turn, made, tried: NodeSet::default(), last_resort: false, conflicts }
+        Frame { turn, made, tried: NodeSet::default(), resort: Resort::None, conflicts }
     }
 
     pub(super) fn without(turn: Turn, conflicts: BTreeSet<usize>) -> Frame {
@@ -92,8 +112,7 @@ impl Frame {
 #[derive(Debug, Default)]
 pub(super) struct Trial {
     pub(super) tried: NodeSet,
-    /// It has come to the nodes that have refused the member.
-    pub(super) last_resort: bool,
+    pub(super) resort: Resort,
     /// Go on after this way on this node.
     pub(super) after: Option<(NodeIdx, u32)>,
     pub(super) conflicts: BTreeSet<usize>,
