@@ -12,7 +12,7 @@ use super::decision::{Decision, Notice};
 use super::found::Found;
 use super::measures::FailedPlan;
 use super::placing::may_be_placed;
-use super::plans::{Failure, Plan};
+use super::plans::{Barrier, Failure, Plan};
 use super::preflight::trial_of;
 use super::report::{CycleReport, Outcome};
 use super::timing::Timing;
@@ -46,10 +46,17 @@ impl Engine {
         if self.tries_first(&entry, &found.placements) {
             stages.insert(found.permits.len(), trial_of(&found.placements));
         }
-        let mut plan =
-            Plan::new(search.entry, found.placements, stages).with_permits(found.permits);
+        let mut plan = Plan::new(search.entry, found.placements, stages)
+            .with_permits(found.permits, self.barrier_of(&entry));
         plan.commit = found.commit;
         self.begin_plan(plan);
+    }
+
+    /// Returns by when what the members of a group need is to be there.
+    fn barrier_of(&self, entry: &Entry) -> Option<Barrier> {
+        let (key, rules) = (entry.group.as_ref()?, self.rules_of(entry)?);
+        let own = self.cluster.groups().object(key).and_then(|object| object.deadline);
+        Some(Barrier { plugin: rules.plugin, within: own.unwrap_or(rules.deadline), until: None })
     }
 
     /// A group's search took more steps than it may: it is tried again with twice as many, until

@@ -36,6 +36,8 @@ pub(super) struct Plan {
     /// Plugins whose Permit waits come first among the stages; the one under way is the first.
     permits: VecDeque<&'static str>,
     waiting: Option<Wait>,
+    /// By when a group's reservations must be confirmed.
+    barrier: Option<Barrier>,
     /// Since when it waits.
     waiting_since: Timestamp,
     /// Victims hold the place as yet; until they are gone the pod has its nomination only.
@@ -51,6 +53,16 @@ pub(super) struct Plan {
     pub(super) failed: Option<Failure>,
     /// The commit of a group: it goes with each bind.
     pub(super) commit: Option<PlanNote>,
+}
+
+/// What members wait for together: no bind is sent before all that they need is confirmed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Barrier {
+    /// Which plugin has set the time.
+    pub(super) plugin: &'static str,
+    pub(super) within: Span,
+    /// Known once places are theirs: victims leave in their own time.
+    pub(super) until: Option<Timestamp>,
 }
 
 #[derive(Clone, Debug)]
@@ -116,8 +128,13 @@ impl Plans {
 
     pub(super) fn next_wakeup(&self) -> Option<(Timestamp, &'static str)> {
         let plans = self.waiting.iter().filter_map(|id| self.running.get(id));
-        let waits = plans.filter_map(|plan| plan.waiting.as_ref());
-        waits.map(|wait| (wait.deadline, "a plan's deadline")).min()
+        let waits = plans.filter_map(|plan| {
+            let barrier = plan.barrier.and_then(|barrier| barrier.until);
+            plan.waiting
+                .as_ref()
+                .map(|wait| barrier.map_or(wait.deadline, |at| at.min(wait.deadline)))
+        });
+        waits.map(|deadline| (deadline, "a plan's deadline")).min()
     }
 }
 
@@ -130,6 +147,7 @@ impl Plan {
             stages: stages.into(),
             permits: VecDeque::new(),
             waiting: None,
+            barrier: None,
             asked_to_leave: None,
             waiting_since: Timestamp::default(),
             sent: BTreeSet::new(),
@@ -157,9 +175,27 @@ impl Plan {
         had.find(lost).map(|(claim, _)| &claim.key)
     }
 
-    /// The first stages are waits for these Permit plugins.
-    pub(super) fn with_permits(self, permits: Vec<&'static str>) -> Plan {
-        Plan { permits: permits.into(), ..self }
+    /// The first stages are waits for these Permit plugins, and the last the binds, which a group's
+    /// barrier holds.
+    pub(super) fn with_permits(self, permits: Vec<&'static str>, barrier: Option<Barrier>) -> Plan {
+        Plan { permits: permits.into(), barrier, ..self }
+    }
+
+    /// Returns why the plan is given up, if it comes to its binds too late.
+    fn overdue(&mut self, now: Timestamp) -> Option<Failure> {
+        let evicting = self.evicting;
+        let barrier = self.barrier.as_mut().filter(|_| !evicting)?;
+        let until = *barrier.until.get_or_insert(now + barrier.within);
+        if now < until || self.stages.is_empty() && self.waiting.is_none() {
+            return None;
+        }
+        let what = self.waiting.as_ref().map_or("writes", |wait| &*wait.on_expiry);
+        let message = format!(
+            "what the members of the group need was not there within {} s: {what}",
+            barrier.within.as_millis() / 1000
+        );
+        let rejected_by = Some(barrier.plugin);
+        Some(Failure { rejected_by, ..Failure::fault(message.into()) })
     }
 }
 
@@ -193,6 +229,10 @@ impl Engine {
                 self.end_failed(id);
                 return;
             }
+            if self.gives_up_late(id) {
+                continue;
+            }
+            let Some(plan) = self.plans.running.get(&id) else { return };
             if plan.waiting.is_some() {
                 if !self.wait_is_over(id) {
                     return;
@@ -208,6 +248,17 @@ impl Engine {
                 Some(StageDraft::Writes(_)) => self.begin_writes(id),
             }
         }
+    }
+
+    /// Returns whether the plan has failed since it is late.
+    fn gives_up_late(&mut self, id: PlanId) -> bool {
+        let Some(plan) = self.plans.running.get_mut(&id) else { return false };
+        let Some(overdue) = plan.overdue(self.now) else { return false };
+        plan.failed = Some(overdue);
+        if plan.waiting.take().is_some() {
+            self.plans.waiting.remove(&id);
+        }
+        true
     }
 
     /// A planted bug: the next stage doesn't wait for writes to claims.

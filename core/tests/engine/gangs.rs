@@ -4,7 +4,7 @@ use berth_core::engine::{Input, Setup};
 use berth_core::framework::Op;
 use berth_core::snapshot::{ClusterEvent, GroupEvent};
 use berth_core::types::group::{GroupKind, Quorum, SubGroup};
-use berth_core::types::{GroupKey, Pod, PodGroup, Timestamp};
+use berth_core::types::{GroupKey, Pod, PodGroup, Span, Timestamp};
 
 use crate::build::{With, gang, labelled, node, pod};
 use crate::harness::World;
@@ -260,4 +260,26 @@ fn a_bound_group_of_ten_thousand_waits_at_no_great_cost() {
     }
     w.think();
     assert_eq!(w.engine.queue().entries().count(), 1);
+}
+
+/// One of them waits at Permit for a pod that doesn't come.
+#[test]
+fn members_wait_for_each_other_until_the_deadline_and_let_everything_go_then() {
+    let mut w = World::new();
+    w.node(node("n1", 2));
+    group(&mut w, PodGroup { deadline: Some(Span::from_secs(60)), ..gang("g", 2) });
+    w.pod(member("a", 1).label("permit", "key"));
+    w.pod(member("b", 1));
+    w.wait_secs(59);
+    assert_eq!((w.held("a"), w.held("b")), ("n1".into(), "n1".into()));
+    assert_eq!([w.bound("a"), w.bound("b")], ["", ""]);
+    w.wait_secs(2);
+    assert_eq!((w.held("a"), w.held("b")), (String::new(), String::new()));
+    let told = w.condition("b");
+    assert_eq!(&*told.reason, "Unschedulable");
+    assert!(told.message.contains("was not there within 60 s"), "{}", told.message);
+    // What comes after all finds them waiting.
+    w.pod(pod("key", 0));
+    w.wait_secs(301);
+    assert_eq!([w.bound("a"), w.bound("b")], ["n1", "n1"]);
 }

@@ -180,7 +180,10 @@ pub(super) fn untrue(world: &World, book: &Book, roster: &Roster) -> Option<Stri
             Told::Members(want, of) => match gathered(&said.message, want, &of) {
                 true if said.reason == "NotReadyForScheduling" => None,
                 // A part of a group that is complete without it was looked at with that.
-                _ if roster.missing(&key, &known).is_none() && said.reason == "Unschedulable" => {
+                _ if roster.missing(&key, &known).is_none()
+                    && (said.reason == "Unschedulable"
+                        || said.reason == "SchedulerError" && denied(world, roster, &key)) =>
+                {
                     None
                 }
                 _ => wrong(&format!("waiting for … of {want} … of {of}")),
