@@ -50,6 +50,7 @@ mod table;
 mod tell;
 mod timing;
 mod unfit;
+mod waits;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -126,6 +127,8 @@ pub struct Engine {
 enum Purpose {
     /// Part of a plan's stage.
     Stage { plan: PlanId, label: Text, deletes: bool },
+    /// Says on a pod of a plan that waits where it will be.
+    Nominate { plan: PlanId, label: Text },
     /// Finds out what became of a write of a plan.
     ReadBack { plan: PlanId, label: Text },
     /// Takes back a write of a plan that failed, or follows a bind: nobody waits for it.
@@ -148,6 +151,7 @@ impl Purpose {
         match self {
             Purpose::Stage { plan, .. }
             | Purpose::ReadBack { plan, .. }
+            | Purpose::Nominate { plan, .. }
             | Purpose::Try { plan, .. } => Some(*plan),
             Purpose::Aside { .. }
             | Purpose::Settle { .. }

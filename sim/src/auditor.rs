@@ -165,10 +165,11 @@ impl Auditor {
                 self.still_open(pod, node, current, now);
                 self.sends_bind(by, pod, node, *resource_version, now);
             }
-            Op::SetCondition { pod, resource_version, .. } => {
+            Op::SetCondition { pod, resource_version, .. }
+            | Op::Nominate { pod, resource_version, .. } => {
                 let seen = self.view.pod(&pod.uid).map_or(0, |pod| pod.resource_version);
                 if *resource_version < seen {
-                    let text = format!("condition of {pod} at {resource_version}, seen {seen}");
+                    let text = format!("status of {pod} at {resource_version}, seen {seen}");
                     self.violate("I10", now, text);
                 }
             }

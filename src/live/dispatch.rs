@@ -158,6 +158,7 @@ fn target(write: &Write) -> Option<&Text> {
         | Op::ReadPod { .. }
         | Op::Fence { .. }
         | Op::SetCondition { .. }
+        | Op::Nominate { .. }
         | Op::DeletePod { .. }
         | Op::Claim { .. }
         | Op::Create { .. }
@@ -173,6 +174,7 @@ fn wanted(op: &Op) -> Option<&'static str> {
         Op::ReadPod { .. } => Some("read pods"),
         Op::Fence { .. } => Some("make sure that a lost bind stays lost"),
         Op::SetCondition { .. } | Op::TellGroup { .. } | Op::SetDisruption { .. } => None,
+        Op::Nominate { .. } => Some("say where pods that wait will be"),
         Op::DeletePod { .. } => Some("delete pods"),
         Op::Claim { write: ClaimWrite::Read, .. } => Some("read resource claims"),
         Op::Claim { .. } => Some("allocate devices to resource claims"),

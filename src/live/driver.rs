@@ -190,6 +190,9 @@ impl Driver {
             Decision::Notice(Notice::FailedScheduling { pod, scheduler_name, message }) => {
                 self.events.push(Happening::failed(pod, scheduler_name, message));
             }
+            Decision::Notice(Notice::Waits { pod, scheduler_name, reason, message }) => {
+                self.events.push(Happening::waits(pod, scheduler_name, reason, message));
+            }
             Decision::Notice(Notice::BelowMinimum { pod, scheduler_name, message, .. }) => {
                 warn!(%pod, "{message}");
                 self.events.push(Happening::below_minimum(pod, scheduler_name, message));

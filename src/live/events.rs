@@ -96,6 +96,8 @@ pub struct Happening {
 pub enum What {
     Scheduled,
     FailedScheduling,
+    /// With its reason.
+    Waits(&'static str),
     BelowMinimum,
     InvalidGpuTopology,
     InvalidTopology,
@@ -109,6 +111,15 @@ impl Happening {
 
     pub fn failed(pod: PodRef, scheduler_name: Text, message: Text) -> Happening {
         Happening::new(pod, scheduler_name, What::FailedScheduling, message)
+    }
+
+    pub fn waits(
+        pod: PodRef,
+        scheduler_name: Text,
+        reason: &'static str,
+        message: Text,
+    ) -> Happening {
+        Happening::new(pod, scheduler_name, What::Waits(reason), message)
     }
 
     pub fn below_minimum(pod: PodRef, scheduler_name: Text, message: Text) -> Happening {

@@ -83,9 +83,9 @@ fn success(op: &Op, body: &[u8], tables: &Mutex<Tables>) -> WriteResult {
             WriteResult::Done(Written { event: claim(body, tables), ..written(body) })
         }
         Op::Patch { kind, .. } if **kind == *kinds::resource(Kind::Pod) => {
-            let event = object(Kind::Pod, body, tables);
-            WriteResult::Done(Written { event, ..written(body) })
+            pod_as_it_is(body, tables)
         }
+        Op::Nominate { .. } => pod_as_it_is(body, tables),
         Op::TellGroup { .. } => {
             WriteResult::Done(Written { event: group(body, tables), ..written(body) })
         }
@@ -122,6 +122,10 @@ fn written(body: &[u8]) -> Written {
         resource_version: version.unwrap_or_default(),
         ..Written::default()
     }
+}
+
+fn pod_as_it_is(body: &[u8], tables: &Mutex<Tables>) -> WriteResult {
+    WriteResult::Done(Written { event: object(Kind::Pod, body, tables), ..written(body) })
 }
 
 /// Returns the claim as the server has it now, so that the ledger needn't wait for the watch.

@@ -68,9 +68,14 @@ pub fn call(
         Op::SetCondition { pod, resource_version, condition, nominated_node } => {
             let mut body = set_condition(pod, *resource_version, condition, about, now);
             if let Some(node) = nominated_node {
-                let node = if node.is_empty() { Json::Null } else { json!(node.as_str()) };
-                body["status"]["nominatedNodeName"] = node;
+                body["status"]["nominatedNodeName"] = nomination(node);
             }
+            send(Method::PATCH, format!("{}/status", pod_path(pod)), STRATEGIC, body)
+        }
+        Op::Nominate { pod, resource_version, node } => {
+            let metadata = metadata(pod, Some(*resource_version));
+            let status = json!({"nominatedNodeName": nomination(node)});
+            let body = json!({"metadata": metadata, "status": status});
             send(Method::PATCH, format!("{}/status", pod_path(pod)), STRATEGIC, body)
         }
         Op::TellGroup { group, uid, told } => {
@@ -257,6 +262,10 @@ fn set_condition(
         "metadata": metadata(pod, Some(resource_version)),
         "status": {"conditions": [body]},
     })
+}
+
+fn nomination(node: &Text) -> Json {
+    if node.is_empty() { Json::Null } else { json!(node.as_str()) }
 }
 
 /// UID and version are preconditions: the server answers 409 where they differ.

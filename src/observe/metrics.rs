@@ -148,6 +148,7 @@ impl Metrics {
             Op::ReadPod { .. } => "read",
             Op::Fence { .. } => "fence",
             Op::SetCondition { .. } => "condition",
+            Op::Nominate { .. } => "nominate",
             Op::DeletePod { .. } => "evict",
             Op::Claim { write, .. } => match write {
                 ClaimWrite::Read => "claim_read",

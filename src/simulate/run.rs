@@ -177,7 +177,9 @@ impl Play {
         self.seen = self.simulation.world().version();
         for notice in self.simulation.take_notices() {
             let pod = match notice {
-                Notice::Scheduled { pod, .. } | Notice::FailedScheduling { pod, .. } => pod,
+                Notice::Scheduled { pod, .. }
+                | Notice::FailedScheduling { pod, .. }
+                | Notice::Waits { pod, .. } => pod,
                 Notice::BelowMinimum { message, .. } => {
                     self.odd.push(message.to_string());
                     continue;

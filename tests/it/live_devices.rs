@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::support::SOON;
 use crate::support::berth::{Berth, FAST};
-use crate::support::objects::{bound, create, gpu_node, node_of, read, told};
+use crate::support::objects::{bound, create, event, gpu_node, node_of, read, told};
 
 const DRIVER: &str = "gpu.example.com";
 const CLAIMS: &str = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims";
@@ -252,5 +252,65 @@ fn a_claim_of_a_pod_group_is_reserved_for_the_group() {
     assert_eq!((&claim["status"]["reservedFor"], devices(&claim).len()), (&reserved, 1), "{claim}");
     let log = berth.log();
     assert!(!log.contains("panicked") && !log.contains("ERROR"), "{log}");
+    assert_eq!(berth.terminate(), Some(0));
+}
+
+/// A driver that has to attach the device before a pod may start. Source: KEP-5007.
+#[test]
+fn a_pod_waits_for_its_driver_and_says_where_it_will_be() {
+    let Some(stand) = Stand::start_or_skip(&Options::default()) else { return };
+    let api = stand.client();
+    create(&api, &class(None));
+    create(&api, &gpu_node("n-1", 0));
+    let mut attached = slice("n-1", 1);
+    let device = &mut attached["spec"]["devices"][0];
+    device["bindingConditions"] = json!(["example.com/Attached"]);
+    device["bindingFailureConditions"] = json!(["example.com/Failed"]);
+    create(&api, &attached);
+    create(&api, &claim("p"));
+    let berth = Berth::start(&stand, FAST);
+    create(&api, &pod("p"));
+
+    let said = event(&api, "p", "BindingConditionsPending");
+    let note = "waiting for binding conditions for device on node n-1";
+    assert_eq!(
+        (&said["type"], &said["action"], &said["note"]),
+        (&json!("Normal"), &json!("Scheduling"), &json!(note)),
+        "{said}"
+    );
+    let nominated = || read(&api, "p")["status"]["nominatedNodeName"].as_str().map(str::to_owned);
+    wait_for(SOON, "it says where it will be", || nominated().filter(|node| node == "n-1"));
+    assert_eq!(node_of(&api, "p"), None);
+    drop(berth);
+
+    // As if the process that allocated it had died an hour ago.
+    let path = format!("{CLAIMS}/p/status");
+    let status = api.get(&format!("{CLAIMS}/p")).expect("the claim is there")["status"].clone();
+    let long_ago = "2026-01-01T00:00:00Z";
+    let allocated_at = || {
+        let claim = api.get(&format!("{CLAIMS}/p")).expect("the claim is there");
+        claim["status"]["allocation"]["allocationTimestamp"].as_str().map(str::to_owned)
+    };
+    assert!(allocated_at().is_some_and(|at| at.as_str() > long_ago));
+    let freed = json!({"status": {"allocation": null, "reservedFor": null}});
+    api.patch(&path, Patch::Merge, &freed).expect("it is freed");
+    let mut early = json!({"status": status});
+    early["status"]["allocation"]["allocationTimestamp"] = json!(long_ago);
+    api.patch(&path, Patch::Merge, &early).expect("it is allocated");
+
+    let berth = Berth::start(&stand, FAST);
+    wait_for(SOON, "what took too long is allocated anew", || {
+        allocated_at().filter(|at| at.as_str() > long_ago)
+    });
+    wait_for(SOON, "it says where it will be", || nominated().filter(|node| node == "n-1"));
+    let ready = json!({"status": {"devices": [{
+        "driver": DRIVER, "pool": "n-1", "device": "gpu-0",
+        "conditions": [{
+            "type": "example.com/Attached", "status": "True", "reason": "Attached", "message": "",
+            "lastTransitionTime": long_ago,
+        }],
+    }]}});
+    api.patch(&path, Patch::Merge, &ready).expect("the driver has attached it");
+    assert_eq!((bound(&api, "p").as_str(), nominated()), ("n-1", None));
     assert_eq!(berth.terminate(), Some(0));
 }

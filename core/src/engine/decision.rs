@@ -72,6 +72,13 @@ pub enum Notice {
         scheduler_name: Text,
         message: Text,
     },
+    /// The pod has a node, and waits for this before it is bound.
+    Waits {
+        pod: PodRef,
+        scheduler_name: Text,
+        reason: &'static str,
+        message: Text,
+    },
     /// A group that has started has fewer members than it needs.
     BelowMinimum {
         group: GroupKey,

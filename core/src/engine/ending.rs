@@ -117,7 +117,7 @@ impl Engine {
     /// nothing to release.
     fn give_claim_back(&mut self, id: PlanId, label: &Text, op: Op, released: Released) -> bool {
         let mut sent = op.clone();
-        if versioned_claim(&self.cluster, &mut sent).is_err() {
+        if versioned_claim(&self.cluster, &mut sent, self.now).is_err() {
             return false;
         }
         let label = Text::from(format!("undo-{label}"));
@@ -140,6 +140,10 @@ impl Engine {
         self.leave_queue(&plan);
         let failure = plan.failed.take().unwrap_or_else(|| Failure::moved_on("".into()));
         self.plan_failed(plan.entry, &failure);
+        if failure.moved_on {
+            let unbound = plan.placements.iter().filter(|placement| !placement.bound);
+            unbound.for_each(|placement| self.clear_nomination(&placement.pod.uid));
+        }
         self.after_changes(changes);
     }
 

@@ -378,6 +378,7 @@ impl Engine {
             Some(Purpose::Stage { plan, label, deletes }) => {
                 self.stage_outcome(plan, &label, deletes, result);
             }
+            Some(Purpose::Nominate { plan, label }) => self.nominated(plan, &label, result),
             Some(Purpose::ReadBack { plan, label }) => self.read_back(plan, &label, result),
             Some(Purpose::Settle { bind }) => self.settle_outcome(bind, result),
             Some(Purpose::Tell { uid }) => self.tell_outcome(&uid, result),

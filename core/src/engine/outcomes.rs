@@ -12,11 +12,12 @@ use super::decision::{Decision, Notice};
 use super::found::Found;
 use super::measures::FailedPlan;
 use super::placing::may_be_placed;
-use super::plans::{Barrier, Failure, Plan};
+use super::plans::{Failure, Plan};
 use super::preflight::trial_of;
 use super::report::{CycleReport, Outcome};
 use super::timing::Timing;
 use super::unfit::Unfit;
+use super::waits::Barrier;
 
 impl Engine {
     pub(super) fn found(&mut self, search: Search, found: Found) {

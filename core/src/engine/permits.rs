@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::framework::plan::{LedgerCondition, Progress, Wait};
+use crate::framework::plan::{LedgerCondition, Limit, Progress, Wait};
 use crate::framework::{Permit, PermitAnswer, Point, Profile};
 use crate::snapshot::{Cluster, NodeIdx};
 use crate::types::{Pod, PodUid, Span, Text, Timestamp};
@@ -51,8 +51,8 @@ pub(super) fn permit(
     let wait = longest.map(|(until, plugin, reason)| {
         let permits = profile.permit.iter().map(|entry| entry.plugin.clone()).collect();
         let permitted = Permitted { permits, pod: pod.uid.clone(), node, asked: now };
-        let deadline = until.min(now + PERMIT_MAX);
-        (plugin, Wait { condition: Arc::new(permitted), deadline, on_expiry: reason })
+        let limit = Limit::Until(until.min(now + PERMIT_MAX));
+        (plugin, Wait { condition: Arc::new(permitted), limit, on_expiry: reason, event: None })
     });
     Ok(wait)
 }

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use crate::framework::plan::{Progress, Wait};
+use crate::framework::plan::Wait;
 use crate::framework::{ClaimWrite, Op, StageDraft};
 use crate::queue::EntryId;
 use crate::snapshot::{Cluster, NodeIdx, Version};
@@ -11,12 +11,11 @@ use crate::types::claim::{ClaimKey, ClaimRef, Consumer};
 use crate::types::{PlanNote, PodRef, PodUid, Span, Text, Timestamp};
 
 use super::Engine;
-use super::checks::moved_on;
 use super::decision::{Decision, Notice, PlanId};
-use super::guard::guarded;
 use super::input::{WriteResult, Written};
-use super::measures::{Bound, Eviction, PermitWait};
+use super::measures::{Bound, Eviction};
 use super::readings::RETRY;
+use super::waits::Barrier;
 
 #[derive(Debug, Default)]
 pub(super) struct Plans {
@@ -24,7 +23,7 @@ pub(super) struct Plans {
     /// The plan that places a pod.
     of_pod: BTreeMap<PodUid, PlanId>,
     /// Plans that wait for a condition on the ledger.
-    waiting: BTreeSet<PlanId>,
+    pub(super) waiting: BTreeSet<PlanId>,
 }
 
 /// Placements and what is still to be done for them.
@@ -34,12 +33,13 @@ pub(super) struct Plan {
     pub(super) placements: Vec<Placement>,
     pub(super) stages: VecDeque<StageDraft>,
     /// Plugins whose Permit waits come first among the stages; the one under way is the first.
-    permits: VecDeque<&'static str>,
-    waiting: Option<Wait>,
+    pub(super) permits: VecDeque<&'static str>,
+    pub(super) waiting: Option<Wait>,
+    /// Since when it waits, and until when at most.
+    pub(super) waiting_since: Timestamp,
+    pub(super) waits_until: Timestamp,
     /// By when a group's reservations must be confirmed.
-    barrier: Option<Barrier>,
-    /// Since when it waits.
-    waiting_since: Timestamp,
+    pub(super) barrier: Option<Barrier>,
     /// Victims hold the place as yet; until they are gone the pod has its nomination only.
     pub(super) evicting: bool,
     /// When its victims were asked to leave; none once all writes about that have their outcomes.
@@ -53,16 +53,6 @@ pub(super) struct Plan {
     pub(super) failed: Option<Failure>,
     /// The commit of a group: it goes with each bind.
     pub(super) commit: Option<PlanNote>,
-}
-
-/// What members wait for together: no bind is sent before all that they need is confirmed.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Barrier {
-    /// Which plugin has set the time.
-    pub(super) plugin: &'static str,
-    pub(super) within: Span,
-    /// Known once places are theirs: victims leave in their own time.
-    pub(super) until: Option<Timestamp>,
 }
 
 #[derive(Clone, Debug)]
@@ -128,13 +118,13 @@ impl Plans {
 
     pub(super) fn next_wakeup(&self) -> Option<(Timestamp, &'static str)> {
         let plans = self.waiting.iter().filter_map(|id| self.running.get(id));
-        let waits = plans.filter_map(|plan| {
+        // One whose write is under way is looked at when that has its outcome.
+        let idle = plans.filter(|plan| plan.waiting.is_some() && plan.sent.is_empty());
+        let until = |plan: &Plan| {
             let barrier = plan.barrier.and_then(|barrier| barrier.until);
-            plan.waiting
-                .as_ref()
-                .map(|wait| barrier.map_or(wait.deadline, |at| at.min(wait.deadline)))
-        });
-        waits.map(|deadline| (deadline, "a plan's deadline")).min()
+            barrier.map_or(plan.waits_until, |barrier| barrier.min(plan.waits_until))
+        };
+        idle.map(|plan| (until(plan), "a plan's deadline")).min()
     }
 }
 
@@ -150,6 +140,7 @@ impl Plan {
             barrier: None,
             asked_to_leave: None,
             waiting_since: Timestamp::default(),
+            waits_until: Timestamp::default(),
             sent: BTreeSet::new(),
             undo: Vec::new(),
             done: BTreeSet::new(),
@@ -179,23 +170,6 @@ impl Plan {
     /// barrier holds.
     pub(super) fn with_permits(self, permits: Vec<&'static str>, barrier: Option<Barrier>) -> Plan {
         Plan { permits: permits.into(), barrier, ..self }
-    }
-
-    /// Returns why the plan is given up, if it comes to its binds too late.
-    fn overdue(&mut self, now: Timestamp) -> Option<Failure> {
-        let evicting = self.evicting;
-        let barrier = self.barrier.as_mut().filter(|_| !evicting)?;
-        let until = *barrier.until.get_or_insert(now + barrier.within);
-        if now < until || self.stages.is_empty() && self.waiting.is_none() {
-            return None;
-        }
-        let what = self.waiting.as_ref().map_or("writes", |wait| &*wait.on_expiry);
-        let message = format!(
-            "what the members of the group need was not there within {} s: {what}",
-            barrier.within.as_millis() / 1000
-        );
-        let rejected_by = Some(barrier.plugin);
-        Some(Failure { rejected_by, ..Failure::fault(message.into()) })
     }
 }
 
@@ -250,17 +224,6 @@ impl Engine {
         }
     }
 
-    /// Returns whether the plan has failed since it is late.
-    fn gives_up_late(&mut self, id: PlanId) -> bool {
-        let Some(plan) = self.plans.running.get_mut(&id) else { return false };
-        let Some(overdue) = plan.overdue(self.now) else { return false };
-        plan.failed = Some(overdue);
-        if plan.waiting.take().is_some() {
-            self.plans.waiting.remove(&id);
-        }
-        true
-    }
-
     /// A planted bug: the next stage doesn't wait for writes to claims.
     fn hurries(&self, id: PlanId, plan: &Plan) -> bool {
         self.setup.bug("bind-before-claim")
@@ -275,42 +238,6 @@ impl Engine {
             let (took, agreed) = (self.now.since(since), plan.failed.is_none());
             self.measures.evictions.push(Eviction { took, agreed });
         }
-    }
-
-    fn begin_wait(&mut self, id: PlanId) {
-        let Some(plan) = self.plans.running.get_mut(&id) else { return };
-        if let Some(StageDraft::Wait(wait)) = plan.stages.pop_front() {
-            plan.waiting = Some(wait);
-            plan.waiting_since = self.now;
-            self.plans.waiting.insert(id);
-        }
-    }
-
-    /// Returns whether the plan goes on, by the condition or by failing.
-    fn wait_is_over(&mut self, id: PlanId) -> bool {
-        let Some(plan) = self.plans.running.get_mut(&id) else { return false };
-        let Some(wait) = &plan.waiting else { return true };
-        let permit = plan.permits.front().copied();
-        let no = |message| Failure { rejected_by: permit, ..Failure::fault(message) };
-        let progress = || wait.condition.progress(&self.cluster);
-        plan.failed = match moved_on(&self.cluster, plan) {
-            Some(moved) => Some(moved),
-            None => match guarded("in a wait", progress) {
-                Ok(Progress::Reached) => None,
-                Ok(Progress::Waiting) if self.now < wait.deadline => return false,
-                Ok(Progress::Waiting) => Some(no(wait.on_expiry.clone())),
-                Ok(Progress::Failed(message)) => Some(no(message)),
-                Err(fault) => Some(Failure::fault(fault)),
-            },
-        };
-        plan.waiting = None;
-        plan.evicting = false;
-        if plan.permits.pop_front().is_some() {
-            let (waited, allowed) = (self.now.since(plan.waiting_since), plan.failed.is_none());
-            self.measures.permit_waits.push(PermitWait { waited, allowed });
-        }
-        self.plans.waiting.remove(&id);
-        true
     }
 
     fn begin_writes(&mut self, id: PlanId) {

@@ -166,7 +166,7 @@ impl Engine {
                 expected.tries += u32::from(!expected.open);
                 let (mut op, open) = (expected.op.clone(), expected.open);
                 let right = if open { Ok(()) } else { self.check_again(plan) };
-                match right.and_then(|()| versioned_claim(&self.cluster, &mut op)) {
+                match right.and_then(|()| versioned_claim(&self.cluster, &mut op, self.now)) {
                     Ok(()) => {
                         let (label, deletes) = (label.clone(), false);
                         let purpose = Purpose::Stage { plan, label, deletes };

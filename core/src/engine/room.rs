@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::framework::plan::{PodsGone, Wait};
+use crate::framework::plan::{Limit, PodsGone, Wait};
 use crate::framework::{
     Cycle, Op, Point, PostFilterAnswer, Profile, StageDraft, Verdict, WriteDraft,
 };
@@ -171,8 +171,9 @@ fn eviction(cluster: &Cluster, victims: &[PodUid], deadline: Timestamp) -> Vec<S
     let refs = victims.iter().filter_map(|uid| cluster.pod(uid)).map(|r| r.pod.reference());
     let wait = Wait {
         condition: Arc::new(PodsGone(victims.to_vec())),
-        deadline,
+        limit: Limit::Until(deadline),
         on_expiry: Text::from("victims did not leave in time"),
+        event: None,
     };
     vec![StageDraft::Writes(refs.map(delete).collect()), StageDraft::Wait(wait)]
 }

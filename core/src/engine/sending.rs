@@ -8,7 +8,7 @@ use crate::framework::plan::NameOf;
 use crate::framework::{ClaimWrite, Op, StageDraft};
 use crate::snapshot::Cluster;
 use crate::types::claim::{Allocation, CLAIM_FINALIZER};
-use crate::types::{PlanNote, Text};
+use crate::types::{PlanNote, Text, Timestamp};
 
 use super::decision::{Decision, PlanId, Urgency, Write, WriteId};
 use super::plans::{Failure, Plan};
@@ -31,7 +31,7 @@ impl Engine {
                 // Sent again, it is made up anew from what is known then.
                 self.readings.expect(id, &draft.label, &op, read_back);
             }
-            if let Err(failure) = versioned_claim(&self.cluster, &mut op) {
+            if let Err(failure) = versioned_claim(&self.cluster, &mut op, self.now) {
                 plan.sent.remove(&draft.label);
                 plan.failed = Some(failure);
                 self.readings.forget(id, &draft.label);
@@ -100,18 +100,23 @@ pub(super) fn named(op: &Op, names: &BTreeMap<Text, Text>) -> Option<Op> {
         | Op::ReadPod { .. }
         | Op::Fence { .. }
         | Op::SetCondition { .. }
+        | Op::Nominate { .. }
         | Op::DeletePod { .. }
         | Op::Claim { .. } => {}
     }
     Some(op)
 }
 
-/// Puts what the ledger has of a claim into a write to it: its version, its finalizers, and its UID
-/// where the plan has made it.
+/// Puts what is known now into a write to a claim: its version, its finalizers, its UID where the plan
+/// has made it, and when it is allocated.
 ///
 /// # Errors
 /// The claim is gone, or is another.
-pub(super) fn versioned_claim(cluster: &Cluster, op: &mut Op) -> Result<(), Failure> {
+pub(super) fn versioned_claim(
+    cluster: &Cluster,
+    op: &mut Op,
+    now: Timestamp,
+) -> Result<(), Failure> {
     let Op::Claim { claim, resource_version, write } = op else { return Ok(()) };
     let record = cluster.devices().claim(&claim.key).filter(|record| !record.unborn);
     let known = record.map(|record| &record.claim);
@@ -129,6 +134,10 @@ pub(super) fn versioned_claim(cluster: &Cluster, op: &mut Op) -> Result<(), Fail
             known.allocation.as_ref().is_some_and(|real| real.grants_as(ours))
         };
         *allocation = allocation.take().filter(|ours| !same(ours));
+        // By the clock that waits are measured with.
+        if let Some(ours) = allocation {
+            Arc::make_mut(ours).timestamp = Some(now);
+        }
     }
     if let ClaimWrite::Protect { finalizers } = write {
         *finalizers = known.finalizers.clone();

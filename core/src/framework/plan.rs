@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::snapshot::Cluster;
 use crate::types::claim::{Allocation, ClaimRef, Consumer};
 use crate::types::group::{GroupKey, GroupTold, PlanNote};
-use crate::types::{Condition, PodRef, PodUid, Text, Timestamp, Value};
+use crate::types::{Condition, PodRef, PodUid, Span, Text, Timestamp, Value};
 
 /// One operation on the API server. It leaves nothing open, so carrying it out twice is harmless.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,6 +45,13 @@ pub enum Op {
         condition: Condition,
         /// `status.nominatedNodeName`: None leaves it, empty clears it.
         nominated_node: Option<Text>,
+    },
+    /// PATCH `status.nominatedNodeName` alone, for a pod that has a node and has to wait before it is
+    /// bound; empty clears it. Refused if the pod has moved on.
+    Nominate {
+        pod: PodRef,
+        resource_version: u64,
+        node: Text,
     },
     /// PATCH the condition DisruptionTarget=True of pods/status, before the pod is deleted.
     SetDisruption {
@@ -156,9 +163,28 @@ pub enum StageDraft {
 #[derive(Clone, Debug)]
 pub struct Wait {
     pub condition: Arc<dyn LedgerCondition>,
-    pub deadline: Timestamp,
-    /// What the pod's message says if the deadline passes.
+    pub limit: Limit,
+    /// What the pod's message says if the limit passes.
     pub on_expiry: Text,
+    /// What is told of the pod when the wait begins, unless it is over at once.
+    pub event: Option<WaitEvent>,
+}
+
+/// How long a wait may last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    Until(Timestamp),
+    /// So long from when the condition is waited for: by [`LedgerCondition::since`], or else from the
+    /// wait's beginning.
+    For(Span),
+}
+
+/// An event on the pod that waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WaitEvent {
+    pub pod: PodRef,
+    pub reason: &'static str,
+    pub note: Text,
 }
 
 /// Where a wait stands.
@@ -173,6 +199,12 @@ pub enum Progress {
 /// A condition on the ledger that a plan waits for.
 pub trait LedgerCondition: std::fmt::Debug + Send + Sync {
     fn progress(&self, cluster: &Cluster) -> Progress;
+
+    /// Since when it is waited for, where objects say so: then a wait that is begun anew after a
+    /// restart ends when the first one would have.
+    fn since(&self, _cluster: &Cluster) -> Option<Timestamp> {
+        None
+    }
 }
 
 /// Reached when none of the pods takes anything any more.

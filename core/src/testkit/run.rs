@@ -346,7 +346,7 @@ fn after_choice(
     }
     if let Some(point) = &plugin.pre_bind {
         let stages = point.pre_bind(pod, cluster, node, pod.created);
-        lines.extend(stages.iter().flat_map(show::stage));
+        lines.extend(stages.iter().flat_map(|stage| show::stage(stage, cluster)));
     }
     if let Some(write) = plugin.bind.as_ref().and_then(|point| point.bind(pod, cluster, node)) {
         lines.push(format!("write {} {}", write.label, show::op(&write.op)));

@@ -1,5 +1,7 @@
 //! Claims: what a plan writes to them, whatever becomes of the answers.
 
+use std::sync::Arc;
+
 use berth_core::engine::{Notice, Setup, Write, WriteResult};
 use berth_core::framework::{ClaimWrite, Op};
 use berth_core::queue::Station;
@@ -91,6 +93,17 @@ fn releases(write: &ClaimWrite) -> bool {
     matches!(write, ClaimWrite::Release { .. })
 }
 
+/// The write as it was decided on: when it is sent goes with it.
+fn undated(op: &Op) -> Op {
+    let mut op = op.clone();
+    if let Op::Claim { write: ClaimWrite::Allocate { allocation: Some(allocation), .. }, .. } =
+        &mut op
+    {
+        Arc::make_mut(allocation).timestamp = None;
+    }
+    op
+}
+
 fn version(write: &Write) -> u64 {
     let Op::Claim { resource_version, .. } = &write.op else { panic!("{write:?}") };
     *resource_version
@@ -158,7 +171,7 @@ fn a_write_whose_answer_is_lost_is_sent_again_if_it_was_not_done() {
     w.carry_out(read);
     let again = w.write(|op| of_claim(op, allocates));
     assert_ne!(again.id, allocate.id);
-    assert_eq!((again.op.clone(), held(&w)), (allocate.op.clone(), "g".into()));
+    assert_eq!((undated(&again.op), held(&w)), (undated(&allocate.op), "g".into()));
     w.carry_out(again);
     // The first one arrives after all, and finds the claim changed.
     assert_eq!(w.server.carry_out(&allocate.op).0, stale());

@@ -4,11 +4,12 @@
 //! |---|---|---|
 //! | Claims | `claims=a,b` | each of these claims gets a device of the node's; written before the bind |
 //! | Claims | `group-claims=a` | likewise, but the pod's group has it |
+//! | Claims | `prepared=30` | a driver has so many seconds to say that a device is `Ready` |
 //! | Slow | `slow=n` | Filter: looks for n steps at each node; fits on those without label `hard` |
 
 use std::sync::Arc;
 
-use berth_core::framework::plan::{LedgerCondition, Progress};
+use berth_core::framework::plan::{LedgerCondition, Limit, Progress, Wait, WaitEvent};
 use berth_core::framework::{
     ClaimWrite, ClassPart, Classify, Cycle, CycleState, Filter, Hint, HintContext, Interest, Op,
     PluginDef, PreBind, ReadBack, Reads, Reason, Reserve, StageDraft, Verdict, Work, WriteDraft,
@@ -17,7 +18,7 @@ use berth_core::snapshot::devices::claims::ClaimRecord;
 use berth_core::snapshot::devices::gather::PoolState;
 use berth_core::snapshot::{Change, Cluster, IndexRef, NodeIdx, Overlay};
 use berth_core::types::claim::{Allocation, ClaimRef, Consumer, DeviceResult};
-use berth_core::types::{ClaimKey, DeviceId, Pod, Text, Timestamp};
+use berth_core::types::{ClaimKey, DeviceId, Pod, Span, Text, Timestamp};
 
 use crate::plugins::{def, label};
 
@@ -220,10 +221,54 @@ impl PreBind for Claims {
             let write = ClaimWrite::Allocate { allocation, pod: pod.reference(), consumer };
             draft(record, "allocate", write, Some(claim(record, undo)))
         };
-        vec![
+        let mut stages = vec![
             StageDraft::Writes(records.iter().map(protect).collect()),
             StageDraft::Writes(records.iter().map(allocate).collect()),
-        ]
+        ];
+        let prepared = label(pod, "prepared").and_then(|secs| secs.parse().ok());
+        stages.extend(prepared.map(|secs| {
+            let claims = records.iter().map(|record| record.claim.key.clone()).collect();
+            StageDraft::Wait(Wait {
+                condition: Arc::new(Ready { claims }),
+                limit: Limit::For(Span::from_secs(secs)),
+                on_expiry: "no driver came in time".into(),
+                event: Some(WaitEvent {
+                    pod: pod.reference(),
+                    reason: "DriverPending",
+                    note: "waits for its driver".into(),
+                }),
+            })
+        }));
+        stages
+    }
+}
+
+/// Reached when the devices of all claims are ready.
+#[derive(Debug)]
+struct Ready {
+    claims: Vec<ClaimKey>,
+}
+
+impl Ready {
+    fn allocations<'a>(&self, cluster: &'a Cluster) -> Vec<(&'a ClaimRecord, &'a Allocation)> {
+        let records = self.claims.iter().filter_map(|key| cluster.devices().claim(key));
+        records.filter_map(|record| Some((record, &**record.claim.allocation.as_ref()?))).collect()
+    }
+}
+
+impl LedgerCondition for Ready {
+    fn progress(&self, cluster: &Cluster) -> Progress {
+        let ready = |(record, allocation): &(&ClaimRecord, &Allocation)| {
+            allocation.results.iter().all(|it| record.claim.device_is(it, &"Ready".into()))
+        };
+        match self.allocations(cluster).iter().all(ready) {
+            true => Progress::Reached,
+            false => Progress::Waiting,
+        }
+    }
+
+    fn since(&self, cluster: &Cluster) -> Option<Timestamp> {
+        self.allocations(cluster).iter().filter_map(|(_, allocation)| allocation.timestamp).min()
     }
 }
 

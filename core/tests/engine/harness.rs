@@ -283,6 +283,7 @@ pub(crate) fn shown(op: &Op) -> String {
         Op::SetCondition { pod, condition, .. } => {
             format!("tell {} {}", pod.name, condition.reason)
         }
+        Op::Nominate { pod, node, .. } => format!("nominate {} for {node}", pod.name),
         Op::DeletePod { pod } => format!("delete pod {}", pod.name),
         Op::Claim { claim, write, .. } => format!("claim {} {write:?}", claim.key.name),
         Op::Create { kind, name, .. } => format!("create {kind} {name:?}"),

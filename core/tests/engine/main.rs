@@ -29,3 +29,4 @@ mod searches;
 mod server;
 mod settlement;
 mod topologies;
+mod waits;

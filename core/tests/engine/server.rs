@@ -57,6 +57,13 @@ impl Server {
                     true
                 })
             }
+            Op::Nominate { pod, resource_version, node } => {
+                let (result, pod) = self.change(pod, Some(*resource_version), |pod| {
+                    pod.nominated_node = (!node.is_empty()).then(|| node.clone());
+                    true
+                });
+                (answered_with(result, pod.as_ref()), pod)
+            }
             Op::DeletePod { pod } => self.change(pod, None, |pod| {
                 pod.terminating = true;
                 true
@@ -133,6 +140,16 @@ impl Server {
         pod.resource_version = self.version;
         let written = Written { resource_version: self.version, ..Written::default() };
         (WriteResult::Done(written), Some(pod.clone()))
+    }
+}
+
+fn answered_with(result: WriteResult, pod: Option<&Pod>) -> WriteResult {
+    match result {
+        WriteResult::Done(written) => {
+            let event = pod.map(|pod| Box::new(ClusterEvent::PodApplied(Box::new(pod.clone()))));
+            WriteResult::Done(Written { event, ..written })
+        }
+        other => other,
     }
 }
 

@@ -11,7 +11,7 @@
 
 use std::sync::Arc;
 
-use berth_core::framework::plan::{LedgerCondition, NameOf, Progress, Wait};
+use berth_core::framework::plan::{LedgerCondition, Limit, NameOf, Progress, Wait, WaitEvent};
 use berth_core::framework::{ClaimWrite, Op, PreBind, ReadBack, StageDraft, WriteDraft};
 use berth_core::snapshot::devices::claims::ClaimRecord;
 use berth_core::snapshot::{Cluster, NodeIdx, Place, PodRecord};
@@ -30,7 +30,7 @@ impl PreBind for DynamicResources {
         pod: &Pod,
         cluster: &Cluster,
         node: NodeIdx,
-        now: Timestamp,
+        _: Timestamp,
     ) -> Vec<StageDraft> {
         let Ok(mut records) = claims_of_pod(pod, cluster) else { return Vec::new() };
         let special = cluster.devices().special_claim(&pod.uid);
@@ -52,18 +52,19 @@ impl PreBind for DynamicResources {
         ];
         let stages = stages.into_iter().filter(|writes| !writes.is_empty());
         let mut stages: Vec<StageDraft> = stages.map(StageDraft::Writes).collect();
-        stages.extend(self.preparation(&written, now));
+        stages.extend(self.preparation(&written, pod, &cluster.nodes().slot(node).name));
         stages
     }
 }
 
 impl DynamicResources {
     /// Returns the wait for drivers that prepare a device before the pod may be bound. For the claims
-    /// of its group the member waits that writes them.
+    /// of its group the member waits that writes them. Source of the event: as for the rules.
     fn preparation(
         &self,
         written: &[(&ClaimRecord, Consumer)],
-        now: Timestamp,
+        pod: &Pod,
+        node: &Text,
     ) -> Option<StageDraft> {
         let waits = written.iter().filter(|(record, _)| waits_for_driver(record));
         let claims: Vec<ClaimRef> = waits.map(|(record, _)| reference(record)).collect();
@@ -74,8 +75,13 @@ impl DynamicResources {
         let text = format!("device binding timeout: claim={}", names.join(", "));
         Some(StageDraft::Wait(Wait {
             condition: Arc::new(Prepared { claims }),
-            deadline: now + Span(self.binding_timeout_ms),
+            limit: Limit::For(Span(self.binding_timeout_ms)),
             on_expiry: text.into(),
+            event: Some(WaitEvent {
+                pod: pod.reference(),
+                reason: "BindingConditionsPending",
+                note: format!("waiting for binding conditions for device on node {node}").into(),
+            }),
         }))
     }
 }
@@ -300,6 +306,16 @@ impl LedgerCondition for Prepared {
             }
         }
         Progress::Reached
+    }
+
+    /// When the first claim that isn't prepared was allocated.
+    fn since(&self, cluster: &Cluster) -> Option<Timestamp> {
+        let known = self.claims.iter().filter_map(|claim| known(cluster, claim).ok());
+        let allocated = known.filter_map(|claim| Some((claim, claim.allocation.as_ref()?)));
+        let open = allocated.filter(|(claim, allocation)| {
+            allocation.results.iter().any(|result| prepared(claim, result) != Progress::Reached)
+        });
+        open.filter_map(|(_, allocation)| allocation.timestamp).min()
     }
 }
 

@@ -105,6 +105,7 @@ impl Trial<'_> {
             | Op::ReadPod { .. }
             | Op::Fence { .. }
             | Op::SetCondition { .. }
+            | Op::Nominate { .. }
             | Op::DeletePod { .. }
             | Op::Create { .. }
             | Op::Patch { .. }

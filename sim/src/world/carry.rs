@@ -34,6 +34,9 @@ impl World {
                 let at = *resource_version;
                 self.set_condition(pod, at, condition, nominated_node.as_ref(), now)
             }
+            Op::Nominate { pod, resource_version, node } => {
+                self.nominate(pod, *resource_version, node, now)
+            }
             Op::DeletePod { pod } => match self.guarded(pod, 0) {
                 Ok(_) => {
                     self.delete_pod(&pod.uid, now);
@@ -115,6 +118,7 @@ impl World {
         self.change_pod(uid, now, |pod| {
             pod.node_name = Some(node.clone());
             pod.unscheduled = None;
+            pod.nominated_node = None;
             let Some(plan) = plan else { return };
             let gang = pod.gang.get_or_insert_default();
             gang.plan = Some(plan.clone());
@@ -225,6 +229,18 @@ impl World {
             pod.nominated_node = nominated;
         });
         self.done()
+    }
+
+    fn nominate(&mut self, pod: &PodRef, at: u64, node: &Text, now: Timestamp) -> WriteResult {
+        let known = match self.guarded(pod, at) {
+            Ok(known) => known,
+            Err(refusal) => return refusal,
+        };
+        let nominated = Some(node.clone()).filter(|node| !node.is_empty());
+        if known.nominated_node != nominated {
+            self.change_pod(&pod.uid, now, |pod| pod.nominated_node = nominated);
+        }
+        self.answer_with(&pod.uid)
     }
 
     fn create(

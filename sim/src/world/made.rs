@@ -76,9 +76,15 @@ impl World {
             return not_found(&format!("pods {:?}", &**name));
         };
         self.change_pod(&uid, now, |_| {});
-        let pod = self.pod_by_uid(&uid).cloned();
+        self.answer_with(&uid)
+    }
+
+    /// Answers with the pod as it is now.
+    pub(super) fn answer_with(&self, uid: &PodUid) -> WriteResult {
+        let pod = self.pod_by_uid(uid).cloned();
+        let resource_version = pod.as_ref().map_or(self.version(), |pod| pod.resource_version);
         let event = pod.map(|pod| Box::new(ClusterEvent::PodApplied(Box::new(pod))));
-        WriteResult::Done(Written { resource_version: self.version(), event, ..Written::default() })
+        WriteResult::Done(Written { resource_version, event, ..Written::default() })
     }
 }
 

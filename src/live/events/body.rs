@@ -77,6 +77,7 @@ pub(super) fn event(happening: &Happening, name: &str, hostname: &str) -> Event 
     let (reason, action, kind) = match happening.what {
         What::Scheduled => ("Scheduled", "Binding", "Normal"),
         What::FailedScheduling => ("FailedScheduling", "Scheduling", "Warning"),
+        What::Waits(reason) => (reason, "Scheduling", "Normal"),
         What::BelowMinimum => ("BelowMinimum", "Scheduling", "Warning"),
         What::InvalidGpuTopology => ("InvalidGpuTopology", "Reading", "Warning"),
         What::InvalidTopology => ("InvalidTopology", "Reading", "Warning"),

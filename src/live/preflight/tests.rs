@@ -80,6 +80,7 @@ fn operations() -> Vec<Op> {
         Op::ReadPod { pod: pod() },
         Op::Fence { pod: pod(), resource_version: 1, node: "n".into() },
         Op::SetCondition { pod: pod(), resource_version: 1, condition, nominated_node: None },
+        Op::Nominate { pod: pod(), resource_version: 1, node: "n".into() },
         Op::DeletePod { pod: pod() },
         claim(None),
         Op::Create {
@@ -107,7 +108,7 @@ fn operations() -> Vec<Op> {
     for operation in &operations {
         match operation {
             Op::Bind { .. } | Op::ReadPod { .. } | Op::Fence { .. } | Op::SetCondition { .. } => {}
-            Op::TryBind { .. } | Op::SetDisruption { .. } => {}
+            Op::TryBind { .. } | Op::SetDisruption { .. } | Op::Nominate { .. } => {}
             Op::TellGroup { .. } => {}
             Op::DeletePod { .. } | Op::Patch { .. } => {}
             Op::Claim { write, .. } => match write {

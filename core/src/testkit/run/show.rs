@@ -1,6 +1,6 @@
 //! Answers as text.
 
-use crate::framework::plan::NameOf;
+use crate::framework::plan::{Limit, NameOf};
 use crate::framework::{
     ClaimWrite, Normalize, Op, Points, PreFilterAnswer, Reason, StageDraft, Verdict, WriteDraft,
 };
@@ -125,14 +125,23 @@ fn user(consumer: &Consumer, pod: Option<&PodRef>) -> String {
 }
 
 /// Returns a line a write or wait.
-pub(super) fn stage(stage: &StageDraft) -> Vec<String> {
+pub(super) fn stage(stage: &StageDraft, cluster: &Cluster) -> Vec<String> {
     match stage {
         StageDraft::Writes(writes) => {
             writes.iter().map(|w| format!("before bind {}", draft(w))).collect()
         }
         StageDraft::Wait(wait) => {
-            let secs = wait.deadline.0 / 1000;
-            vec![format!("before bind waits until {secs} s, then: {}", wait.on_expiry)]
+            let event = wait.event.as_ref();
+            let event = event.map(|it| format!("before bind says {}: {}", it.reason, it.note));
+            let limit = match wait.limit {
+                Limit::Until(at) => format!("until {} s", at.0 / 1000),
+                Limit::For(span) => match wait.condition.since(cluster) {
+                    None => format!("{} s", span.as_millis() / 1000),
+                    Some(since) => format!("until {} s", (since + span).0 / 1000),
+                },
+            };
+            let wait = format!("before bind waits {limit}, then: {}", wait.on_expiry);
+            event.into_iter().chain([wait]).collect()
         }
     }
 }
