@@ -136,6 +136,11 @@ impl Packing {
         Demand::of(pod, cluster, &self.rules, &self.capacities)
     }
 
+    /// Tells whether devices of this class are counted as GPUs.
+    pub fn counts_class(&self, class: &str) -> bool {
+        self.rules.device_classes.contains(class)
+    }
+
     /// Returns the number of a demand that was declared, for [`Packing::key`].
     pub fn class(&self, demand: &Demand) -> Option<u32> {
         self.classes.id(demand)

@@ -22,6 +22,7 @@ mod bound;
 mod builders;
 mod choice;
 mod counters;
+mod left_over;
 mod limits;
 mod outcome;
 mod problem;
@@ -68,6 +69,10 @@ pub struct Found {
     /// Sum over `firstAvailable` requests of 8 less the index of the alternative that was taken:
     /// upstream's score.
     pub preference: i64,
+    /// How often the first request could be met once more by itself, counted over the devices: of one
+    /// that is had whole or as a partition once or not at all, of a shared one as often as there is
+    /// room for what the request takes. 0 unless [`Search::counting`] was asked for.
+    pub left_over: u64,
 }
 
 /// Why there are no devices.
@@ -92,6 +97,7 @@ pub struct Search {
     /// What beginnings that came to nothing have taken.
     steps_before: u64,
     preference: Option<Preference>,
+    counts: bool,
 }
 
 /// Who says which devices the pod had better take.
@@ -103,7 +109,13 @@ pub struct Preference {
 
 impl Search {
     pub fn new(node: NodeIdx, claims: Vec<Arc<DeviceDemand>>, options: Options) -> Search {
-        Search { node, claims, options, begun: None, steps_before: 0, preference: None }
+        let (begun, steps_before, preference) = (None, 0, None);
+        Search { node, claims, options, begun, steps_before, preference, counts: false }
+    }
+
+    /// Has [`Found::left_over`] worked out.
+    pub fn counting(self, counts: bool) -> Search {
+        Search { counts, ..self }
     }
 
     /// Has devices tried in the order of `preference` first.
@@ -130,7 +142,11 @@ impl Search {
         let end = dive.run(work, steps_max, !self.options.first_fit)?;
         let devices = cluster.devices();
         Some(match end {
-            End::Found(picks) => Ok(outcome::found(devices, &dive.problem, &self.claims, &picks)),
+            End::Found(picks) => {
+                let found = outcome::found(devices, &dive.problem, &self.claims, &picks);
+                let left_over = if self.counts { dive.problem.left_over(&picks) } else { 0 };
+                Ok(Found { left_over, ..found })
+            }
             End::Exhausted => Err(outcome::refusal(devices, &dive.problem, &self.claims)),
             End::OutOfSteps => Err(Refused::NotProven),
         })

@@ -47,11 +47,7 @@ fn shortage(cluster: &Cluster, request: &DeviceRequest) -> Option<Text> {
 }
 
 /// Returns how many devices of a node a request could take by itself, and how many it selects.
-pub(super) fn free_devices(
-    cluster: &Cluster,
-    node: &Node,
-    request: &DeviceRequest,
-) -> (usize, usize) {
+fn free_devices(cluster: &Cluster, node: &Node, request: &DeviceRequest) -> (usize, usize) {
     let devices = cluster.devices();
     let class = devices.class(&request.class);
     let selected = |device: &NodeDevice<'_>| {

@@ -33,6 +33,8 @@ pub(super) struct Prepared {
     left_over: bool,
     /// The raw score depends on what is found on a node.
     pub(super) scored: bool,
+    /// What is left over of the devices counts for the score.
+    pub(super) packs: bool,
 }
 
 struct Allocated {
@@ -59,7 +61,8 @@ impl PreFilter for DynamicResources {
             allocated: Vec::new(),
             extended: None,
             left_over: false,
-            scored: self.pack_claims,
+            scored: false,
+            packs: false,
         };
         match cycle.cluster.devices().special_claim(&cycle.pod.uid) {
             None => prepared.extended = Extended::of(cycle.pod, cycle.cluster),
@@ -88,6 +91,8 @@ impl PreFilter for DynamicResources {
         if prepared.is_empty() {
             return PreFilterAnswer::Skip;
         }
+        prepared.packs = self.pack_claims && !prepared.is_packed_elsewhere(cycle.cluster);
+        prepared.scored |= prepared.packs;
         state.put(NAME, prepared);
         PreFilterAnswer::Continue
     }
@@ -103,6 +108,16 @@ impl Prepared {
             && self.allocated.is_empty()
             && self.extended.is_none()
             && !self.left_over
+    }
+
+    /// Tells whether the index of packing counts some of the devices: where they had better be taken is
+    /// for who looks at that to say.
+    fn is_packed_elsewhere(&self, cluster: &Cluster) -> bool {
+        let Some(packing) = cluster.packing() else { return false };
+        let demands = self.demands.iter().flat_map(|demand| demand.alternatives());
+        let backed = self.extended.iter().flat_map(Extended::backed);
+        let classes = demands.map(|request| &request.class).chain(backed.map(|(_, class)| class));
+        classes.into_iter().any(|class| packing.counts_class(class))
     }
 
     /// Returns what is to be allocated on the node: the claims' demands, then that of extended
@@ -204,7 +219,7 @@ impl Filter for DynamicResources {
             Some(paused) => *paused,
             None => match prepared.demands_on(object) {
                 Ok(demands) if demands.is_empty() => return Some(Verdict::Fit),
-                Ok(demands) => Search::new(node, demands, self.search),
+                Ok(demands) => Search::new(node, demands, self.search).counting(prepared.packs),
                 Err(verdict) => return Some(verdict),
             },
         };

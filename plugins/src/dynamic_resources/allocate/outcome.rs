@@ -26,7 +26,7 @@ pub(super) fn found(
         let ask = &problem.asks[pick.ask as usize];
         (ask.claim, ask.request, problem.candidate(pick.ask, pick.at).device)
     });
-    let mut found = Found { claims: vec![Vec::new(); claims.len()], preference: 0 };
+    let mut found = Found { claims: vec![Vec::new(); claims.len()], ..Found::default() };
     let mut last = None;
     for pick in picks {
         let ask = &problem.asks[pick.ask as usize];
