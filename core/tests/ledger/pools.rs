@@ -233,6 +233,38 @@ fn a_held_device_that_is_published_no_more_still_takes_of_the_counters() {
     assert_eq!(left(&cluster, "a"), Some(8));
 }
 
+/// A process that begins while a slice with a device that somebody holds is away.
+#[test]
+fn while_a_slice_is_away_its_pool_grants_nothing_and_then_its_devices_count_again() {
+    let mut cluster = cluster(
+        "node a\n\
+         slice sets pool=p node=a of=3 counters=\"c m=8\"\n\
+         slice others pool=p node=a of=3 devices=\"gpu uses=c(m=8); half uses=c(m=4)\"\n\
+         claim x allocated=\"r gpu.example.com/p/mig\"",
+    );
+    assert_eq!(on(&cluster, "a"), ["p incomplete: gpu half"], "nobody gets a device of it");
+    fold(&mut cluster, "slice parts pool=p node=a of=3 devices=\"mig uses=c(m=3)\"");
+    let whole = vec!["p complete: gpu half mig*".to_owned()];
+    assert_eq!((on(&cluster, "a"), left(&cluster, "a")), (whole, Some(5)));
+    fold(&mut cluster, "-slice parts");
+    assert_eq!(on(&cluster, "a"), ["p incomplete: gpu half"]);
+    assert_eq!(left(&cluster, "a"), Some(5), "this process remembers");
+}
+
+/// What a device takes stands in its slice and nowhere else. Source: the API has no field for it.
+#[test]
+fn what_a_held_device_takes_is_not_known_where_no_slice_has_ever_shown_it() {
+    let mut cluster = cluster(
+        "node a\n\
+         slice s pool=p node=a gen=2 devices=\"gpu uses=c(m=8)\" counters=\"c m=8\"\n\
+         claim x allocated=\"r gpu.example.com/p/mig\"",
+    );
+    assert_eq!((on(&cluster, "a"), left(&cluster, "a")), (vec!["p complete: gpu".into()], Some(8)));
+    let published = "slice s pool=p node=a gen=3 devices=\"gpu uses=c(m=8); mig uses=c(m=3)\" counters=\"c m=8\"";
+    fold(&mut cluster, published);
+    assert_eq!(left(&cluster, "a"), Some(5));
+}
+
 #[test]
 fn a_device_that_is_published_again_takes_what_is_said_of_it_last() {
     let mut cluster = cluster(
