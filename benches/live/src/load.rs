@@ -3,12 +3,12 @@
 use serde_json::{Value, json};
 
 use crate::contender::Contender::{self, Berth, Ceiling, CeilingEvents, Kube, KubeAll};
+use crate::devices::Devices;
 use crate::gangs::{Gangs, RACK};
 use crate::{Outcome, devices};
 
 /// What `make bench-live` plays.
-pub(crate) const DEFAULT: &str =
-    "plain-1k,plain-5k,gpu-1k,spread-1k,dra-200x8,gangs-500x8,paced,restart";
+pub(crate) const DEFAULT: &str = "plain-1k,plain-5k,gpu-1k,spread-1k,dra-200x8,dra-cel-500x10,dra-mig-100x8x25,gangs-500x8,paced,restart";
 pub(crate) const NAMESPACE: &str = "bench";
 const ZONES: u32 = 3;
 
@@ -20,8 +20,8 @@ pub(crate) enum Shape {
     Gpu,
     /// One workload's pods, a hard constraint over three zones.
     Spread,
-    /// One device each by a claim of its own, on nodes with 8.
-    Devices,
+    /// Devices by a claim of its own.
+    Devices(Devices),
     /// Groups that start as a whole, one GPU a member.
     Gangs(Gangs),
 }
@@ -63,7 +63,9 @@ const PLAIN: Load = Load {
 
 const EIGHT: Gangs = Gangs { size: 8, owned: true, racks: None };
 
-const ALL: [Load; 14] = [
+const SMOKE_DRA: Load = Load { name: "smoke-dra", nodes: 5, pods: 30, ..PLAIN };
+
+const ALL: [Load; 18] = [
     PLAIN,
     Load {
         name: "plain-5k",
@@ -74,7 +76,27 @@ const ALL: [Load; 14] = [
     },
     Load { name: "gpu-1k", pods: 4000, shape: Shape::Gpu, ..PLAIN },
     Load { name: "spread-1k", shape: Shape::Spread, ..PLAIN },
-    Load { name: "dra-200x8", nodes: 200, pods: 1500, shape: Shape::Devices, ..PLAIN },
+    Load {
+        name: "dra-200x8",
+        nodes: 200,
+        pods: 1500,
+        shape: Shape::Devices(Devices::Whole),
+        ..PLAIN
+    },
+    Load {
+        name: "dra-cel-500x10",
+        nodes: 500,
+        pods: 1500,
+        shape: Shape::Devices(Devices::Pairs),
+        ..PLAIN
+    },
+    Load {
+        name: "dra-mig-100x8x25",
+        nodes: 100,
+        pods: 1000,
+        shape: Shape::Devices(Devices::Partitions),
+        ..PLAIN
+    },
     Load { name: "gangs-500x8", pods: 4000, shape: Shape::Gangs(EIGHT), ..PLAIN },
     Load {
         name: "gangs-bare",
@@ -105,7 +127,9 @@ const ALL: [Load; 14] = [
         contenders: &[Berth, Kube],
         ..PLAIN
     },
-    Load { name: "smoke-dra", nodes: 5, pods: 30, shape: Shape::Devices, ..PLAIN },
+    Load { shape: Shape::Devices(Devices::Whole), ..SMOKE_DRA },
+    Load { name: "smoke-cel", pods: 20, shape: Shape::Devices(Devices::Pairs), ..SMOKE_DRA },
+    Load { name: "smoke-mig", shape: Shape::Devices(Devices::Partitions), ..SMOKE_DRA },
     Load { name: "smoke-gangs", nodes: 8, pods: 32, shape: Shape::Gangs(EIGHT), ..PLAIN },
     Load { name: "smoke", nodes: 20, pods: 40, pods_when_slow: 40, bound: 20, ..PLAIN },
     Load {
@@ -135,7 +159,7 @@ impl Load {
         let nodes = self.nodes;
         let racks = match self.shape {
             Shape::Gangs(gangs) => gangs.racks.unwrap_or(1),
-            Shape::Plain | Shape::Gpu | Shape::Spread | Shape::Devices => 1,
+            Shape::Plain | Shape::Gpu | Shape::Spread | Shape::Devices(_) => 1,
         };
         (0..nodes).map(move |i| {
             let name = node_name(i);
@@ -170,7 +194,7 @@ impl Load {
         });
         match self.shape {
             Shape::Plain => {}
-            Shape::Devices => devices::use_claim(&mut pod),
+            Shape::Devices(_) => devices::use_claim(&mut pod),
             Shape::Gpu => {}
             Shape::Gangs(gangs) => gangs.join(&mut pod, i),
             Shape::Spread => {
@@ -212,12 +236,10 @@ impl Load {
         if let Shape::Gangs(gangs) = self.shape {
             return (0..pods.div_ceil(gangs.size)).map(|group| gangs.group(group)).collect();
         }
-        if self.shape != Shape::Devices {
-            return Vec::new();
-        }
-        let slices = (0..self.nodes).map(|i| devices::slice(&node_name(i)));
-        let claims = (0..pods).map(|i| devices::claim(&pod_name(i)));
-        std::iter::once(devices::class()).chain(slices).chain(claims).collect()
+        let Shape::Devices(devices) = self.shape else { return Vec::new() };
+        let slices = (0..self.nodes).flat_map(|i| devices.slices(&node_name(i)));
+        let claims = (0..pods).map(|i| devices.claim(&pod_name(i), i));
+        std::iter::once(devices.class()).chain(slices).chain(claims).collect()
     }
 
     /// Returns what one who needn't think binds: pod, node and, if it has a claim, device. Round
@@ -225,8 +247,8 @@ impl Load {
     pub(crate) fn targets(&self) -> impl Iterator<Item = Vec<String>> + '_ {
         (0..self.pods).map(|i| {
             let mut target = vec![pod_name(i), node_name(i % self.nodes)];
-            if self.shape == Shape::Devices {
-                target.push(devices::device_name(i / self.nodes));
+            if let Shape::Devices(devices) = self.shape {
+                target.push(devices.granted(i / self.nodes));
             }
             target
         })
@@ -235,7 +257,7 @@ impl Load {
     /// Returns the arguments of the profile that the shape asks for.
     pub(crate) fn plugin_config(&self) -> Value {
         match self.shape {
-            Shape::Plain | Shape::Spread | Shape::Devices | Shape::Gangs { .. } => json!([]),
+            Shape::Plain | Shape::Spread | Shape::Devices(_) | Shape::Gangs { .. } => json!([]),
             Shape::Gpu => json!([{"name": "NodeResourcesFit", "args": {"scoringStrategy": {
                 "type": "MostAllocated",
                 "resources": [{"name": "nvidia.com/gpu", "weight": 1}],
@@ -249,7 +271,9 @@ impl Load {
             Shape::Plain => "plain",
             Shape::Gpu => "one-GPU",
             Shape::Spread => "zone-spread",
-            Shape::Devices => "one-device",
+            Shape::Devices(Devices::Whole) => "one-device",
+            Shape::Devices(Devices::Pairs) => "two-devices-on-one-root",
+            Shape::Devices(Devices::Partitions) => "one-partition",
             Shape::Gangs(Gangs { racks: Some(_), .. }) => "groups each in a rack, one-GPU",
             Shape::Gangs(Gangs { owned: true, .. }) => "groups of eight, one-GPU",
             Shape::Gangs(Gangs { owned: false, .. }) => {

@@ -5,7 +5,7 @@
 //! does so for all, and what is compared is the median of each round's ratio to that round's
 //! ceiling: a client that does nothing but send the binds.
 //!
-//! Reading order: [`load`], [`devices`], [`client`], [`ceiling`], [`contender`], [`sight`], [`measure`],
+//! Reading order: [`load`], [`devices`], [`partitions`], [`client`], [`ceiling`], [`contender`], [`sight`], [`measure`],
 //! [`record`], [`table`].
 
 mod ceiling;
@@ -15,6 +15,7 @@ mod devices;
 mod gangs;
 mod load;
 mod measure;
+mod partitions;
 mod record;
 mod sight;
 mod table;
