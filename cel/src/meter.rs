@@ -17,12 +17,13 @@ const DEPTH_LIMIT: usize = 1_000;
 pub struct Budget {
     left: u64,
     spent: u64,
+    work: u64,
 }
 
 impl Budget {
     /// Unit: Kubernetes' cost units, [`COST_LIMIT`] for one selector.
     pub fn new(units: u64) -> Self {
-        Self { left: units, spent: 0 }
+        Self { left: units, spent: 0, work: 0 }
     }
 
     pub fn left(&self) -> u64 {
@@ -33,9 +34,16 @@ impl Budget {
         self.spent
     }
 
-    fn spend(&mut self, units: u64) {
+    /// Returns what was done inside of functions that Kubernetes counts as one unit each. Unit: steps
+    /// of some nanoseconds.
+    pub fn work(&self) -> u64 {
+        self.work
+    }
+
+    fn spend(&mut self, units: u64, work: u64) {
         self.left = self.left.saturating_sub(units);
         self.spent = self.spent.saturating_add(units);
+        self.work = self.work.saturating_add(work);
     }
 }
 
@@ -108,7 +116,7 @@ impl Meter {
     }
 
     pub(crate) fn settle(&self, budget: &mut Budget) {
-        budget.spend(self.cost);
+        budget.spend(self.cost, self.work);
     }
 
     /// Adds what upstream charges.

@@ -1,5 +1,7 @@
 //! Compiled selectors.
 
+mod sees;
+
 use std::fmt;
 
 use crate::check;
@@ -10,11 +12,13 @@ use crate::meter::{Budget, Limit, Meter, Stop};
 use crate::parse;
 use crate::plan::{self, Node};
 use crate::value::Value;
+use sees::Sight;
 
 /// A selector, ready to be asked about devices.
 pub struct Program {
     root: Node,
     slots: usize,
+    sight: Sight,
 }
 
 /// A selector that gives no answer for a device.
@@ -62,7 +66,8 @@ pub fn compile(text: &str) -> Result<Program, CompileError> {
     let ast = parse::parse(text)?;
     let checked = check::check(text, ast)?;
     let (root, slots) = plan::plan(text, &checked)?;
-    Ok(Program { root, slots })
+    let sight = Sight::of(&root);
+    Ok(Program { root, slots, sight })
 }
 
 impl Program {
@@ -76,6 +81,16 @@ impl Program {
         let result = evaluator.eval(&self.root);
         evaluator.meter().settle(budget);
         as_bool(&result?)
+    }
+
+    /// Tells whether the answer may depend on an attribute: on its value, or on whether it is there.
+    pub fn sees_attribute(&self, domain: &str, name: &str) -> bool {
+        self.sight.has_attribute(domain, name)
+    }
+
+    /// As [`Program::sees_attribute`], of a capacity.
+    pub fn sees_capacity(&self, domain: &str, name: &str) -> bool {
+        self.sight.has_capacity(domain, name)
     }
 }
 
