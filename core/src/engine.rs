@@ -96,8 +96,12 @@ pub struct Engine {
     stirs: u64,
     /// Searches that used up their poll's budget; they go on with later polls, in turn.
     paused: VecDeque<Search>,
-    /// This poll is for paused searches first; every other one is for those that wait behind.
-    paused_first: bool,
+    /// Those among them that have taken more than their nodes explain.
+    hard: VecDeque<Search>,
+    /// This poll is for hard searches first; every other one is for those that wait behind.
+    hard_first: bool,
+    /// What hard searches have taken beyond their polls' steps, and others have not had since.
+    owed: u64,
     /// Entries that wait for a consultant's answer.
     asking: BTreeMap<QuestionId, Search>,
     /// Entries that have it, and go on with the next poll.
@@ -210,7 +214,8 @@ impl Engine {
         self.queue.flush(self.now);
         let mut budget = Budget::new(self.setup.limits.steps_a_poll);
         let mut working = false;
-        self.paused_first = !self.paused_first;
+        self.hard_first = !self.hard_first;
+        let owed_before = self.owed;
         while self.may_begin() {
             if !budget.left() {
                 working = true;
@@ -220,11 +225,13 @@ impl Engine {
                 break;
             }
         }
+        self.pay_back(owed_before, budget.spent());
         if budget.left() {
             let steps = self.cluster.advance_packing(budget.remaining());
             budget.spend(steps);
         }
-        working |= !self.paused.is_empty() && self.may_begin();
+        let paused = !self.paused.is_empty() || !self.hard.is_empty();
+        working |= paused && self.may_begin();
         working |= self.cluster.packing_waits();
         self.tell_due();
         self.tell_groups_due();
@@ -283,7 +290,8 @@ impl Engine {
 
     /// Tells whether nothing is to be done until an input comes or time passes.
     pub fn idle(&self) -> bool {
-        let searching = !self.paused.is_empty() || !self.answered.is_empty();
+        let paused = !self.paused.is_empty() || !self.hard.is_empty();
+        let searching = paused || !self.answered.is_empty();
         self.out.is_empty() && !searching && self.queue.counts().active == 0
     }
 

@@ -35,7 +35,7 @@ pub use changes::Version;
 pub use cluster::{Cluster, IndexRef};
 pub use counts::{CountColumn, CountQuery};
 pub use devices::Devices;
-pub use devices::selections::{DeviceSelector, SelectorCompiler};
+pub use devices::selections::{DeviceSelector, Evaluation, SelectorCompiler};
 pub use domains::Domains;
 pub use event::{
     Change, ClusterEvent, DeviceChange, DeviceEvent, GroupChange, GroupEvent, NodeAspects,

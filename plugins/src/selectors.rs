@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use berth_cel::{Budget, OwnedAttribute, OwnedDevice, Program, Quantity, Semver, compile};
-use berth_core::snapshot::{DeviceSelector, SelectorCompiler};
+use berth_core::snapshot::{DeviceSelector, Evaluation, SelectorCompiler};
 use berth_core::types::device::AttributeValue;
 use berth_core::types::{Device, Text};
 
@@ -27,27 +27,49 @@ impl SelectorCompiler for Cel {
 #[derive(Debug)]
 struct Compiled(Program);
 
+/// An evaluation takes so many steps whatever it costs.
+const STEPS_AN_EVALUATION: u64 = 4;
+/// Kubernetes' cost units for a step: typical selectors cost 5 to 30, and take about a microsecond.
+const UNITS_A_STEP: u64 = 10;
+/// Work that Kubernetes doesn't count, for a step.
+const WORK_A_STEP: u64 = 50;
+
 impl DeviceSelector for Compiled {
-    fn selects(&self, driver: &str, device: &Device) -> Result<bool, Text> {
-        let device = seen(driver, device)?;
-        let answer = self.0.matches(&device, &mut Budget::default());
-        answer.map_err(|error| Text::from(error.to_string()))
+    fn evaluate(&self, driver: &str, device: &Device) -> Evaluation {
+        let mut budget = Budget::default();
+        let answer = self.seen(driver, device).and_then(|device| {
+            let answer = self.0.matches(&device, &mut budget);
+            answer.map_err(|error| Text::from(error.to_string()))
+        });
+        let steps = budget.spent() / UNITS_A_STEP + budget.work() / WORK_A_STEP;
+        Evaluation { answer, steps: STEPS_AN_EVALUATION + steps }
+    }
+
+    fn sees(&self, driver: &str, attribute: &str) -> bool {
+        let (domain, name) = attribute.split_once('/').unwrap_or((driver, attribute));
+        self.0.sees_attribute(domain, name)
     }
 }
 
-/// Returns the device as a selector sees it.
-fn seen(driver: &str, device: &Device) -> Result<OwnedDevice, Text> {
-    let mut seen = OwnedDevice::new(driver);
-    seen.set_allow_multiple_allocations(device.model.multi_allocatable);
-    for (name, value) in device.attributes() {
-        seen.set_attribute(name, attribute(name, value)?);
+impl Compiled {
+    /// Returns what the selector can see of a device.
+    fn seen(&self, driver: &str, device: &Device) -> Result<OwnedDevice, Text> {
+        let mut seen = OwnedDevice::new(driver);
+        seen.set_allow_multiple_allocations(device.model.multi_allocatable);
+        for (name, value) in device.attributes().filter(|(name, _)| self.sees(driver, name)) {
+            seen.set_attribute(name, attribute(name, value)?);
+        }
+        for capacity in device.model.capacity.iter() {
+            let name = &capacity.name;
+            let (domain, bare) = name.split_once('/').unwrap_or((driver, name));
+            if self.0.sees_capacity(domain, bare) {
+                let quantity = Quantity::parse(&capacity.value.text);
+                let quantity = quantity.map_err(|e| Text::from(format!("capacity {name}: {e}")));
+                seen.set_capacity(name, quantity?);
+            }
+        }
+        Ok(seen)
     }
-    for capacity in device.model.capacity.iter() {
-        let quantity = Quantity::parse(&capacity.value.text);
-        let quantity = quantity.map_err(|e| Text::from(format!("capacity {}: {e}", capacity.name)));
-        seen.set_capacity(&capacity.name, quantity?);
-    }
-    Ok(seen)
 }
 
 fn attribute(name: &Text, value: &AttributeValue) -> Result<OwnedAttribute, Text> {
@@ -68,4 +90,76 @@ fn attribute(name: &Text, value: &AttributeValue) -> Result<OwnedAttribute, Text
             OwnedAttribute::Versions(values.iter().map(version).collect::<Result<_, _>>()?)
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use berth_core::types::device::DeviceModel;
+
+    use super::*;
+
+    fn gpu() -> Device {
+        let text = |name: &str, value: &str| (name.into(), AttributeValue::String(value.into()));
+        let model =
+            DeviceModel { attributes: [text("model", "H100")].into(), ..DeviceModel::default() };
+        let own = [text("uuid", "u-1")];
+        Device { model: Arc::new(model), own: own.into(), ..Device::default() }
+    }
+
+    fn asked(expression: &str) -> (Evaluation, bool) {
+        let program = Cel.compile(expression).unwrap();
+        (program.evaluate("d", &gpu()), program.sees("d", "uuid"))
+    }
+
+    #[test]
+    fn a_selector_takes_steps_in_proportion_to_its_cost() {
+        let (plain, _) = asked("device.driver == 'd' && device.attributes['d'].model == 'H100'");
+        assert_eq!(plain.answer, Ok(true));
+        assert!((4..=7).contains(&plain.steps), "{} steps", plain.steps);
+        let list = format!("[{}]", ["0"; 30].join(","));
+        let (long, _) =
+            asked(&format!("{list}.all(a, {list}.all(b, {list}.all(c, a + b + c < 1)))"));
+        assert!(long.steps > 10_000, "{} steps", long.steps);
+        let (over, _) = asked(&format!(
+            "{list}.all(a, {list}.all(b, {list}.all(c, {list}.all(d, a + b + c + d < 1))))"
+        ));
+        assert!(over.answer.is_err_and(|error| error.contains("cost limit")));
+        assert!((100_000..110_000).contains(&over.steps), "{} steps", over.steps);
+    }
+
+    #[test]
+    fn a_selector_sees_what_it_names() {
+        for (expression, sees) in [
+            ("device.driver == 'd'", false),
+            ("device.attributes['d'].model == 'H100'", false),
+            ("device.attributes['other'].uuid == 'u-1'", false),
+            ("device.capacity['d'].uuid == quantity('1')", false),
+            ("has(device.attributes['d'].uuid)", true),
+            ("device.attributes['d'].?uuid.orValue('') == 'u-1'", true),
+            ("device.attributes['d'].model == 'x' || device.attributes['d'].uuid == 'u-1'", true),
+            ("'uuid' in device.attributes['d']", true),
+            ("'uuid' in device.attributes['other']", false),
+            ("device.attributes['d'].all(name, name != 'uuid')", true),
+            ("device.attributes.all(domain, domain != 'd')", true),
+            ("cel.bind(a, device.attributes['d'], a.uuid == 'u-1')", true),
+            ("cel.bind(a, device.attributes, a['d'].uuid == 'u-1')", true),
+            ("device.attributes[device.driver].uuid == 'u-1'", true),
+            ("device.attributes['d'][device.driver == 'd' ? 'uuid' : 'model'] == 'u-1'", true),
+            (
+                "(device.driver == 'd' ? device.attributes['d'] : device.attributes['e']).uuid == 'u-1'",
+                true,
+            ),
+        ] {
+            let (evaluation, seen) = asked(expression);
+            assert_eq!(seen, sees, "{expression}");
+            // What isn't seen can make no difference.
+            let mut other = gpu();
+            other.own = [].into();
+            let program = Cel.compile(expression).unwrap();
+            let without = program.evaluate("d", &other).answer;
+            assert!(sees || without == evaluation.answer, "{expression}");
+        }
+    }
 }

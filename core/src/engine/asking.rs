@@ -71,6 +71,7 @@ impl Engine {
         self.asking.retain(|_, search| known(search));
         self.answered.retain(known);
         self.paused.retain(known);
+        self.hard.retain(known);
     }
 }
 

@@ -25,6 +25,12 @@ pub(super) struct Search {
     pub(super) pauses: u32,
     /// How often a class's table was begun anew on its behalf.
     laid_out: u32,
+    /// Steps that it may still take to have devices looked at by selectors.
+    selecting: u64,
+    /// The class that was looked at last; 0: none.
+    class: u32,
+    /// It has taken more than its nodes explain.
+    hard: bool,
     pub(super) spent: u64,
     /// The question that it waits for.
     pub(super) asked: Option<Asked>,
@@ -38,11 +44,14 @@ pub(super) struct Search {
 }
 
 impl Search {
-    fn of(entry: EntryId) -> Search {
+    fn of(entry: EntryId, selecting: u64) -> Search {
         Search {
             entry,
             pauses: 0,
             laid_out: 0,
+            selecting,
+            class: 0,
+            hard: false,
             spent: 0,
             asked: None,
             allowed: BTreeMap::new(),
@@ -54,8 +63,9 @@ impl Search {
 
 /// A search of one pod gets overtime when its table was begun anew more often than this.
 const LAID_OUT_PATIENTLY: u32 = 2;
-/// Searches that are paused at a time; with more, nobody new is begun with.
-const PAUSED_MAX: usize = 16;
+/// Hard searches that are carried on side by side; the others wait until one of these has ended, and
+/// keep nothing meanwhile.
+const HARD_MAX: usize = 16;
 
 /// An attempt costs this besides its plugin calls on nodes: gates, PreFilter, Reserve, reports.
 const STEPS_AN_ATTEMPT: u64 = 20;
@@ -64,32 +74,66 @@ impl Engine {
     /// Looks at a paused search, at one that has its answer, or at the next entry. Returns false if
     /// there is none.
     pub(super) fn attempt_next(&mut self, budget: &mut Budget) -> bool {
-        let begun = match self.gives_way() {
-            true => None,
-            false => self.paused.pop_front().or_else(|| self.answered.pop_front()),
-        };
-        let search = match begun {
-            Some(search) => search,
-            None => match self.queue.pop(&self.cluster, self.now) {
-                Some(id) => Search::of(id),
-                None => return false,
-            },
-        };
+        let Some(search) = self.next_search() else { return false };
         self.attempt(search, budget);
         budget.spend(STEPS_AN_ATTEMPT);
         true
     }
 
-    /// Tells whether the paused search waits while others have their turn: one that has taken more
-    /// polls than its nodes explain gets every other poll only, so that nobody waits behind a hard
-    /// problem.
-    fn gives_way(&self) -> bool {
-        let hard = |search: &Search| u64::from(search.pauses) > self.patience(search);
-        let waits = self.queue.counts().active > 0 || !self.answered.is_empty();
-        !self.paused_first
-            && waits
-            && self.paused.len() < PAUSED_MAX
-            && self.paused.front().is_some_and(hard)
+    /// Hard searches, which have taken more than their nodes explain, get every other poll only, so
+    /// that nobody waits behind a hard problem; what they take beyond a poll's steps the others have
+    /// first.
+    fn next_search(&mut self) -> Option<Search> {
+        let hard_turn = self.hard_first && self.owed == 0;
+        let hard = if hard_turn { self.hard.pop_front() } else { None };
+        let begun = hard.or_else(|| self.paused.pop_front());
+        if let Some(search) = begun.or_else(|| self.answered.pop_front()) {
+            return Some(search);
+        }
+        match self.queue.pop(&self.cluster, self.now) {
+            Some(id) => Some(Search::of(id, self.selecting_steps(id))),
+            None => self.hard.pop_front(),
+        }
+    }
+
+    /// The others had their turn of so many steps, if nothing was lent since `owed_before`.
+    pub(super) fn pay_back(&mut self, owed_before: u64, steps: u64) {
+        let waits =
+            self.queue.counts().active > 0 || !self.answered.is_empty() || !self.paused.is_empty();
+        if !waits || self.hard.is_empty() {
+            self.owed = 0;
+        } else if self.owed <= owed_before {
+            self.owed = self.owed.saturating_sub(steps.max(1));
+        }
+    }
+
+    /// Has a search go on with a later poll.
+    fn pause(&mut self, mut search: Search) {
+        if search.hard {
+            self.hard.insert(self.hard.len().min(HARD_MAX - 1), search);
+        } else if self.is_hard(&search) {
+            search.hard = true;
+            if self.hard.len() >= HARD_MAX {
+                self.classes.forget_table(search.class);
+            }
+            self.hard.push_back(search);
+        } else {
+            self.paused.push_back(search);
+        }
+    }
+
+    /// Tells whether a search has taken more than its nodes explain.
+    fn is_hard(&self, search: &Search) -> bool {
+        let patience = self.patience(search);
+        let steps = patience.saturating_mul(self.setup.limits.steps_a_poll.max(1));
+        u64::from(search.pauses) > patience || search.spent > steps
+    }
+
+    /// Returns the steps that an entry's search may take to have devices looked at by selectors.
+    fn selecting_steps(&self, id: EntryId) -> u64 {
+        let profile = self.queue.entry(id).map(|entry| &self.profiles[entry.profile]);
+        let classify = profile.into_iter().flat_map(|profile| &profile.classify);
+        classify.map(|entry| entry.plugin.selecting_steps_max()).min().unwrap_or(u64::MAX)
     }
 
     fn attempt(&mut self, search: Search, budget: &mut Budget) {
@@ -126,12 +170,16 @@ impl Engine {
         let spent = own.spent() - budget.spent();
         search.spent += spent;
         budget.spend(spent);
+        if self.is_hard(&search) {
+            let lent = spent.saturating_sub(self.setup.limits.steps_a_poll);
+            self.owed = self.owed.saturating_add(lent);
+        }
         match result {
             Ok(found) => self.found(search, found),
             Err(Stopped::At(_, Unplaced::Paused)) => {
                 search.pauses += 1;
                 budget.exhaust();
-                self.paused.push_back(search);
+                self.pause(search);
                 return true;
             }
             Err(Stopped::At(uid, Unplaced::Ask { consultant, nodes })) => {
@@ -215,6 +263,7 @@ impl Engine {
             ties: search.gang.as_ref().map_or(entry.attempts, |gang| gang.ties(entry.attempts)),
             group: search.gang.is_some(),
             laid_out: 0,
+            selecting: search.selecting,
             allowed: allowed.collect(),
             within: Vec::new(),
             last_class: (0, false),
@@ -226,6 +275,8 @@ impl Engine {
             None => place_single(&entry, &mut placer, &mut overlay, budget),
         };
         search.laid_out += placer.laid_out;
+        search.selecting = placer.selecting;
+        search.class = placer.last_class().0;
         let placed = placed?;
         let mut found = drafted(placer.profile, &overlay, placed, self.now, timing)?;
         overlay.commit();

@@ -41,27 +41,45 @@ impl ClassKey {
     }
 
     /// Declares what plugins will ask about for this pod. Returns false if the budget is used up
-    /// before every device has been looked at.
-    pub(crate) fn declare(&self, cluster: &mut Cluster, uid: &PodUid, budget: &mut Budget) -> bool {
+    /// before every device has been looked at. `selecting`: steps that the decision may still take
+    /// for that; without any left, what is missing is given up.
+    pub(crate) fn declare(
+        &self,
+        cluster: &mut Cluster,
+        uid: &PodUid,
+        budget: &mut Budget,
+        selecting: &mut u64,
+    ) -> bool {
         for query in self.parts.iter().flat_map(|part| &part.queries) {
             cluster.declare(query);
         }
-        let mut spend = |steps| {
-            let left = budget.left();
-            budget.spend(if left { steps } else { 0 });
-            left
-        };
-        let mut selectors = self.parts.iter().flat_map(|part| &part.selectors);
-        if !selectors.all(|selector| cluster.declare_selector(selector, &mut spend)) {
-            return false;
-        }
-        // What is selected must be known by then.
-        for demand in self.parts.iter().filter_map(|part| part.packing.as_ref()) {
-            cluster.declare_demand(demand);
-            cluster.count_demand(uid, demand);
+        let mut given_up = false;
+        for selector in self.parts.iter().flat_map(|part| &part.selectors) {
+            let mut spend = |steps| {
+                let left = budget.left() && *selecting > 0;
+                if left {
+                    budget.spend(steps);
+                    *selecting = selecting.saturating_sub(steps);
+                }
+                left
+            };
+            if cluster.declare_selector(selector, &mut spend) {
+                continue;
+            }
+            if *selecting > 0 {
+                return false;
+            }
+            cluster.give_up_selecting(selector);
+            given_up = true;
         }
         for size in self.parts.iter().flat_map(|part| &part.gpus) {
             cluster.declare_gpus(usize::from(*size));
+        }
+        // What is selected must be known by then.
+        let demands = self.parts.iter().filter_map(|part| part.packing.as_ref());
+        for demand in demands.filter(|_| !given_up) {
+            cluster.declare_demand(demand);
+            cluster.count_demand(uid, demand);
         }
         true
     }
@@ -177,6 +195,14 @@ impl Classes {
         record.table = Some(table);
         self.tables.insert((record.last_used, class));
         while self.counts.bytes > self.bytes_max && self.evict_oldest(class) {}
+    }
+
+    /// Drops the table of a class, if it has one.
+    pub(crate) fn forget_table(&mut self, class: u32) {
+        let Some(record) = self.records.get_mut(&class) else { return };
+        self.tables.remove(&(record.last_used, class));
+        record.table = None;
+        self.counts.bytes -= std::mem::take(&mut record.bytes);
     }
 
     fn evict_oldest(&mut self, but: u32) -> bool {

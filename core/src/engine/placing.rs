@@ -33,6 +33,8 @@ pub(super) struct Placer<'a> {
     pub(super) group: bool,
     /// How often a table was begun anew.
     pub(super) laid_out: u32,
+    /// Steps that may still be taken to have devices looked at by selectors.
+    pub(super) selecting: u64,
     /// Nodes that consultants allowed, by member and index of the consultant.
     pub(super) allowed: BTreeMap<(PodUid, usize), NodeSet>,
     /// The pod goes to a node that is in all of these.
@@ -181,7 +183,10 @@ impl Placer<'_> {
         let key = ClassKey::of(pod, self.profile_idx, self.profile, overlay.cluster())
             .map_err(Unplaced::Error)?;
         let mut declared = false;
-        overlay.declare_all(|cluster| declared = key.declare(cluster, &pod.uid, budget));
+        let selecting = &mut self.selecting;
+        overlay.declare_all(|cluster| {
+            declared = key.declare(cluster, &pod.uid, budget, selecting);
+        });
         if !declared {
             return Err(Unplaced::Paused);
         }

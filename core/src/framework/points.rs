@@ -80,6 +80,12 @@ pub struct ClassPart {
 /// in it (labels through selectors, namespace, claims by what they ask for or by identity).
 pub trait Classify: Send + Sync {
     fn class_part(&self, pod: &Pod, cluster: &Cluster) -> ClassPart;
+
+    /// Returns how many steps one decision may take to have devices looked at by selectors. After
+    /// that it goes on without the answers that are missing.
+    fn selecting_steps_max(&self) -> u64 {
+        u64::MAX
+    }
 }
 
 /// What an answer about a node depends on besides that node and the pod's class.

@@ -41,6 +41,8 @@ pub enum IndexRef {
     WideDevices,
     /// Device classes and taint rules.
     DeviceClasses,
+    /// What an expression says of devices, as far as a decision was made without it.
+    Selections(Text),
     /// What nodes are worth for packing.
     Packing,
     Counts(CountQuery),
@@ -223,6 +225,7 @@ impl Cluster {
             IndexRef::SelectorOwners => self.owners_version,
             IndexRef::WideDevices => self.devices.wide_version(),
             IndexRef::DeviceClasses => self.devices.classes_version(),
+            IndexRef::Selections(expression) => self.devices.selections().version(expression),
             IndexRef::Packing => {
                 self.packing.as_ref().map_or(Version::default(), |packing| packing.version())
             }

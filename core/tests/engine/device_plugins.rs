@@ -5,6 +5,7 @@
 //! | Claims | `claims=a,b` | each of these claims gets a device of the node's; written before the bind |
 //! | Claims | `group-claims=a` | likewise, but the pod's group has it |
 //! | Claims | `prepared=30` | a driver has so many seconds to say that a device is `Ready` |
+//! | Selects | `select=a | b` | Filter: fits where every expression selects a device of the node's |
 //! | Slow | `slow=n` | Filter: looks for n steps at each node; fits on those without label `hard` |
 
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use berth_core::framework::{
 };
 use berth_core::snapshot::devices::claims::ClaimRecord;
 use berth_core::snapshot::devices::gather::PoolState;
+use berth_core::snapshot::devices::selections::Selected;
 use berth_core::snapshot::{Change, Cluster, IndexRef, NodeIdx, Overlay};
 use berth_core::types::claim::{Allocation, ClaimRef, Consumer, DeviceResult};
 use berth_core::types::{ClaimKey, DeviceId, Pod, Span, Text, Timestamp};
@@ -33,6 +35,11 @@ pub(crate) const CLAIMS: PluginDef = def("Claims", |_, p| {
 pub(crate) const SLOW: PluginDef = def("Slow", |_, p| {
     p.filter(Arc::new(Slow));
     p.classify(Arc::new(Slow));
+});
+
+pub(crate) const SELECTS: PluginDef = def("Selects", |_, p| {
+    p.filter(Arc::new(Selects));
+    p.classify(Arc::new(Selects));
 });
 
 struct Claims;
@@ -342,5 +349,53 @@ impl Classify for Slow {
     fn class_part(&self, pod: &Pod, _: &Cluster) -> ClassPart {
         let numbers = vec![Slow::steps(pod).cast_signed()];
         ClassPart { numbers, ..ClassPart::default() }
+    }
+}
+
+struct Selects;
+
+/// Steps that a decision may take to have devices looked at.
+pub(crate) const SELECTING_STEPS: u64 = 200_000;
+
+impl Selects {
+    fn expressions(pod: &Pod) -> impl Iterator<Item = Text> {
+        label(pod, "select").into_iter().flat_map(|all| all.split(" | ").map(Text::from))
+    }
+}
+
+impl Filter for Selects {
+    fn filter(&self, cycle: Cycle<'_>, _: &CycleState, node: NodeIdx) -> Verdict {
+        let devices = cycle.cluster.devices();
+        let Some(object) = cycle.cluster.nodes().node(node) else {
+            return Verdict::Unresolvable("no node".into());
+        };
+        let pools = devices.pools_on(object);
+        for expression in Selects::expressions(cycle.pod) {
+            let mut all = pools.iter().flat_map(|pool| &pool.devices).map(|device| {
+                devices.selections().selected(&expression, device.slice_idx, device.at)
+            });
+            if all.clone().any(|selected| selected == Selected::Unknown) {
+                return Verdict::Broken("not every device was looked at".into());
+            }
+            if !all.any(|selected| selected == Selected::Yes) {
+                return Verdict::Unresolvable("no such device".into());
+            }
+        }
+        Verdict::Fit
+    }
+
+    fn reads(&self, cycle: Cycle<'_>) -> Reads {
+        Reads { indexes: Selects::expressions(cycle.pod).map(IndexRef::Selections).collect() }
+    }
+}
+
+impl Classify for Selects {
+    fn class_part(&self, pod: &Pod, _: &Cluster) -> ClassPart {
+        let selectors = Selects::expressions(pod).collect();
+        ClassPart { selectors, ..ClassPart::default() }
+    }
+
+    fn selecting_steps_max(&self) -> u64 {
+        SELECTING_STEPS
     }
 }

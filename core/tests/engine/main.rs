@@ -26,6 +26,7 @@ mod queue;
 mod racks;
 mod refusals;
 mod searches;
+mod selecting;
 mod server;
 mod settlement;
 mod topologies;

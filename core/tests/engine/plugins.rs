@@ -80,6 +80,7 @@ pub(crate) static ALL: &[&PluginDef] = &[
     &def("Binder", |_, p| p.bind(Arc::new(Binder))),
     &crate::device_plugins::CLAIMS,
     &crate::device_plugins::SLOW,
+    &crate::device_plugins::SELECTS,
 ];
 
 pub(crate) const fn def(name: &'static str, build: fn(&Args, &mut Points)) -> PluginDef {

@@ -82,9 +82,13 @@ pub enum Refused {
     NoFit(Text),
     /// The question can't be answered: a selector without value, an unknown class or mode.
     Broken(Text),
-    /// The steps were used up.
-    NotProven,
+    /// The steps were used up: those of the search, or those for selectors. The text is for the pod's
+    /// message.
+    NotProven(Text),
 }
+
+/// Source: `Filter` of kube-scheduler's plugin.
+pub(in super::super) const TIMED_OUT: &str = "timed out trying to allocate devices";
 
 /// A search on one node.
 #[derive(Debug)]
@@ -148,7 +152,7 @@ impl Search {
                 Ok(Found { left_over, ..found })
             }
             End::Exhausted => Err(outcome::refusal(devices, &dive.problem, &self.claims)),
-            End::OutOfSteps => Err(Refused::NotProven),
+            End::OutOfSteps => Err(Refused::NotProven(TIMED_OUT.into())),
         })
     }
 

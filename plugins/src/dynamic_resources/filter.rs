@@ -1,5 +1,6 @@
 //! PreFilter and Filter: can the claims be had on a node?
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use berth_core::framework::{
@@ -14,10 +15,9 @@ use berth_core::types::{Node, Pod, Text};
 
 use super::allocate::{Found, Refused, Search, versions};
 use super::extended::Extended;
-use super::lookup::claims_of_pod;
+use super::lookup::{claims_of_pod, class_part};
 use super::{DynamicResources, NAME};
 
-pub(super) const TIMED_OUT: &str = "timed out trying to allocate devices";
 const LEFT_OVER: &str = "cannot schedule extended resource claim";
 const NOT_AVAILABLE: &str = "resourceclaim not available on the node";
 
@@ -144,7 +144,13 @@ pub(super) fn concerns(cycle: Cycle<'_>) -> bool {
 
 pub(super) fn reads(cycle: Cycle<'_>) -> Reads {
     match concerns(cycle) {
-        true => Reads { indexes: vec![IndexRef::WideDevices, IndexRef::DeviceClasses] },
+        true => {
+            let selectors: BTreeSet<Text> =
+                class_part(cycle.pod, cycle.cluster).selectors.into_iter().collect();
+            let mut indexes = vec![IndexRef::WideDevices, IndexRef::DeviceClasses];
+            indexes.extend(selectors.into_iter().map(IndexRef::Selections));
+            Reads { indexes }
+        }
         false => Reads::NODE,
     }
 }
@@ -263,8 +269,8 @@ impl DynamicResources {
             }
             Err(Refused::NoFit(text)) => Verdict::Unresolvable(text.into()),
             Err(Refused::Broken(text)) => Verdict::Broken(text),
-            Err(Refused::NotProven) => {
-                Verdict::Broken(format!("node {}: {TIMED_OUT}", node.name).into())
+            Err(Refused::NotProven(text)) => {
+                Verdict::Broken(format!("node {}: {text}", node.name).into())
             }
         }
     }

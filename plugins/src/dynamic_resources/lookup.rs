@@ -138,42 +138,50 @@ pub(super) fn selectors_of<'a>(
 }
 
 impl Classify for DynamicResources {
-    /// Claims without an allocation count by what they ask for, others by who they are. Of one that
-    /// is on its way it matters whether the pod may join it.
     fn class_part(&self, pod: &Pod, cluster: &Cluster) -> ClassPart {
-        let mut part = ClassPart::default();
-        if let Some(extended) = Extended::of(pod, cluster) {
-            part.texts.extend(extended.backing().cloned());
-            for (_, class) in extended.backed() {
-                let class = cluster.devices().class(class);
-                part.selectors.extend(class.into_iter().flat_map(|c| &c.selectors).cloned());
-            }
-        }
-        if let Some(special) = cluster.devices().special_claim(&pod.uid) {
-            part.texts.push(special.claim.uid.clone());
-            part.numbers.push(special.version.0.cast_signed());
-        }
-        if pod.spec.claims.is_empty() {
-            return part;
-        }
-        let Ok(records) = claims_of_pod(pod, cluster) else {
-            // Not worth a table: nothing is decided about it.
-            part.texts.push(pod.uid.0.clone());
-            return part;
-        };
-        for record in records {
-            if record.allocation().is_some() {
-                part.texts.push(record.claim.uid.clone());
-                part.numbers.push(record.version.0.cast_signed());
-                part.numbers.push(i64::from(shares_plan(pod, cluster, record)));
-                continue;
-            }
-            part.demands.push(Arc::clone(&record.claim.spec.demand));
-            for request in record.claim.spec.demand.alternatives() {
-                let class = cluster.devices().class(&request.class);
-                part.selectors.extend(selectors_of(request, class).cloned());
-            }
-        }
-        part
+        class_part(pod, cluster)
     }
+
+    fn selecting_steps_max(&self) -> u64 {
+        self.search.steps_max
+    }
+}
+
+/// Claims without an allocation count by what they ask for, others by who they are. Of one that
+/// is on its way it matters whether the pod may join it.
+pub(super) fn class_part(pod: &Pod, cluster: &Cluster) -> ClassPart {
+    let mut part = ClassPart::default();
+    if let Some(extended) = Extended::of(pod, cluster) {
+        part.texts.extend(extended.backing().cloned());
+        for (_, class) in extended.backed() {
+            let class = cluster.devices().class(class);
+            part.selectors.extend(class.into_iter().flat_map(|c| &c.selectors).cloned());
+        }
+    }
+    if let Some(special) = cluster.devices().special_claim(&pod.uid) {
+        part.texts.push(special.claim.uid.clone());
+        part.numbers.push(special.version.0.cast_signed());
+    }
+    if pod.spec.claims.is_empty() {
+        return part;
+    }
+    let Ok(records) = claims_of_pod(pod, cluster) else {
+        // Not worth a table: nothing is decided about it.
+        part.texts.push(pod.uid.0.clone());
+        return part;
+    };
+    for record in records {
+        if record.allocation().is_some() {
+            part.texts.push(record.claim.uid.clone());
+            part.numbers.push(record.version.0.cast_signed());
+            part.numbers.push(i64::from(shares_plan(pod, cluster, record)));
+            continue;
+        }
+        part.demands.push(Arc::clone(&record.claim.spec.demand));
+        for request in record.claim.spec.demand.alternatives() {
+            let class = cluster.devices().class(&request.class);
+            part.selectors.extend(selectors_of(request, class).cloned());
+        }
+    }
+    part
 }

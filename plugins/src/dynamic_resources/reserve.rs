@@ -7,9 +7,11 @@ use berth_core::snapshot::{Cluster, NodeIdx, Overlay};
 use berth_core::types::claim::{Allocation, DeviceDemand, ResourceClaim};
 use berth_core::types::{Node, Pod, Text};
 
-use super::allocate::{Found, Preference, Refused, Search, Solutions, allocation, versions};
+use super::allocate::{
+    Found, Preference, Refused, Search, Solutions, TIMED_OUT, allocation, versions,
+};
 use super::extended::{Extended, special_claim};
-use super::filter::{FoundAt, TIMED_OUT, concerns};
+use super::filter::{FoundAt, concerns};
 use super::lookup::claims_of_pod;
 use super::others::wanted_by_others;
 use super::{DynamicResources, NAME};
@@ -128,8 +130,9 @@ fn preference(pod: &Pod, state: &CycleState) -> Option<Preference> {
 
 fn reason(refused: Refused) -> Reason {
     match refused {
-        Refused::NoFit(text) | Refused::Broken(text) => Reason::from(text),
-        Refused::NotProven => Reason::of(TIMED_OUT),
+        Refused::NoFit(text) | Refused::Broken(text) | Refused::NotProven(text) => {
+            Reason::from(text)
+        }
     }
 }
 

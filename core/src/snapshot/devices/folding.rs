@@ -27,8 +27,9 @@ impl Cluster {
         self.devices.selections.set_compiler(compiler);
     }
 
-    /// Has every known device looked at by `expression`, as far as `spend` allows (it is told the
-    /// steps, and says whether they may be taken). Returns whether that is done.
+    /// Has every known device looked at by `expression`, as far as `spend` allows: it is told the
+    /// steps that something takes, and says whether there were any left before. Returns whether that
+    /// is done.
     pub fn declare_selector(
         &mut self,
         expression: &Text,
@@ -36,6 +37,11 @@ impl Cluster {
     ) -> bool {
         let devices = &mut self.devices;
         devices.selections.declare(expression, &devices.slices, spend)
+    }
+
+    /// A decision goes on though `expression` has not looked at every device.
+    pub fn give_up_selecting(&mut self, expression: &str) {
+        self.devices.selections.give_up(expression);
     }
 
     pub(in super::super) fn fold_devices(&mut self, event: DeviceEvent) -> Vec<Change> {

@@ -1,15 +1,22 @@
-//! Which devices a selector picks, worked out once for each expression and device.
+//! Which devices a selector picks, worked out once for each expression and each kind of device.
 //!
 //! Expressions are declared before a cycle; the engine then has every device looked at that has
-//! not been, in as many polls as it takes, and plugins read the answers.
+//! not been, in as many polls as it takes, and plugins read the answers. Devices of one driver and
+//! model get one answer, unless the expression looks at what tells them apart ([`kinds`]). A decision
+//! may give up before every device was looked at; what it has found stays for the next.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod kinds;
+mod selection;
+
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::Arc;
 
 use crate::types::{Device, ResourceSlice, Text};
 
+use super::super::changes::Version;
 use super::pools::SliceIdx;
+use selection::{ERROR, NO, Selection, YES};
 
 /// Compiles selectors. Handed in beside the plugin table: core doesn't know their language.
 pub trait SelectorCompiler: Debug + Send + Sync {
@@ -20,9 +27,19 @@ pub trait SelectorCompiler: Debug + Send + Sync {
 
 /// A compiled selector. Its answer depends on the device's content alone.
 pub trait DeviceSelector: Debug + Send + Sync {
-    /// # Errors
-    /// Why the expression has no value for this device.
-    fn selects(&self, driver: &str, device: &Device) -> Result<bool, Text>;
+    fn evaluate(&self, driver: &str, device: &Device) -> Evaluation;
+
+    /// Tells whether the answer may depend on an attribute, which a driver has published by this name.
+    fn sees(&self, driver: &str, attribute: &str) -> bool;
+}
+
+/// What a selector says of a device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Evaluation {
+    /// The error says why the expression has no value for the device.
+    pub answer: Result<bool, Text>,
+    /// What it took, whatever came of it. Unit: engine steps.
+    pub steps: u64,
 }
 
 /// There are no selectors: every expression is refused.
@@ -62,24 +79,13 @@ impl Answers<'_> {
             Answers::Known(column) => match column.get(at) {
                 Some(&YES) => Selected::Yes,
                 Some(&NO) => Selected::No,
-                Some(_) => Selected::Error,
+                Some(ERROR..) => Selected::Error,
                 None => Selected::Unknown,
             },
             Answers::Error => Selected::Error,
             Answers::Unknown => Selected::Unknown,
         }
     }
-}
-
-/// One expression with its answers. Shape: one column a slice, one entry a device of it.
-#[derive(Debug)]
-struct Selection {
-    program: Result<Arc<dyn DeviceSelector>, Text>,
-    columns: Vec<Box<[u8]>>,
-    /// Slices that have not been looked at.
-    pending: BTreeSet<SliceIdx>,
-    bytes: usize,
-    used: u64,
 }
 
 #[derive(Debug)]
@@ -103,17 +109,11 @@ impl Default for Selections {
 
 /// Answers and what is kept of expressions; those declared longest ago go first.
 const BYTES_MAX: usize = 32 << 20;
-/// An expression costs about this much besides its answers.
-const BYTES_AN_EXPRESSION: usize = 4 << 10;
 
-/// Compiling an expression takes about as long as so many plugin calls.
+/// Compiling an expression takes about as long as so many plugin calls for each part of its text that
+/// is so long. Unit of the second: bytes.
 const STEPS_A_COMPILATION: u64 = 400;
-/// So does evaluating one for a device.
-const STEPS_AN_EVALUATION: u64 = 5;
-
-const NO: u8 = 0;
-const YES: u8 = 1;
-const ERROR: u8 = 2;
+const BYTES_A_COMPILATION: u64 = 128;
 
 impl Selections {
     pub(crate) fn set_compiler(&mut self, compiler: Arc<dyn SelectorCompiler>) {
@@ -127,47 +127,45 @@ impl Selections {
 
     /// Tells what `expression` says of the devices of a slice.
     pub fn answers(&self, expression: &str, slice: SliceIdx) -> Answers<'_> {
-        let Some(selection) = self.by_expression.get(expression) else { return Answers::Unknown };
-        if selection.program.is_err() {
-            return Answers::Error;
-        }
-        match selection.columns.get(slice.at()) {
-            Some(column) if !selection.pending.contains(&slice) => Answers::Known(column),
-            Some(_) | None => Answers::Unknown,
-        }
+        self.by_expression.get(expression).map_or(Answers::Unknown, |of| of.answers(slice))
     }
 
     /// Says why `expression` can't be compiled.
     pub fn compile_error(&self, expression: &str) -> Option<&Text> {
-        self.by_expression.get(expression)?.program.as_ref().err()
+        self.by_expression.get(expression)?.compile_error()
     }
 
-    /// Says why `expression` has no value for a device.
-    pub fn error(&self, expression: &str, driver: &str, device: &Device) -> Option<Text> {
-        match &self.by_expression.get(expression)?.program {
-            Ok(program) => program.selects(driver, device).err(),
-            Err(text) => Some(text.clone()),
+    /// Says why `expression` has no value for a device. Where many devices each have a reason of their
+    /// own, one is told for the rest.
+    pub fn error(&self, expression: &str, slice: SliceIdx, at: usize) -> Option<&Text> {
+        self.by_expression.get(expression)?.error(slice, at)
+    }
+
+    /// Moves when answers come that a decision has given up waiting for.
+    pub fn version(&self, expression: &str) -> Version {
+        self.by_expression.get(expression).map_or(Version::default(), |known| known.version)
+    }
+
+    /// A decision goes on without the answers that are missing.
+    pub(super) fn give_up(&mut self, expression: &str) {
+        self.clock += 1;
+        if let Some(selection) = self.by_expression.get_mut(expression) {
+            selection.give_up(Version(self.clock));
         }
     }
 
     /// The slice's devices are others now; `devices` of them, 0 if the slice is gone.
     pub(super) fn forget_slice(&mut self, slice: SliceIdx, devices: usize) {
         for selection in self.by_expression.values_mut() {
-            if let Some(column) = selection.columns.get_mut(slice.at()) {
-                let freed = std::mem::take(column).len();
-                selection.bytes -= freed;
-                self.bytes -= freed;
-            }
-            match devices {
-                0 => selection.pending.remove(&slice),
-                _ => selection.pending.insert(slice),
-            };
+            let before = selection.bytes;
+            selection.forget_slice(slice, devices);
+            self.bytes -= before - selection.bytes;
         }
     }
 
     /// Compiles `expression` unless that was done, and looks at the devices of `slices` that it has
-    /// not been asked about, as long as `spend` says that there are steps left. Returns false if
-    /// there weren't enough.
+    /// not been asked about. `spend` is told the steps that something takes, and says whether there
+    /// were any left before. Returns false if there weren't enough.
     pub(super) fn declare(
         &mut self,
         expression: &Text,
@@ -175,50 +173,30 @@ impl Selections {
         spend: &mut dyn FnMut(u64) -> bool,
     ) -> bool {
         self.clock += 1;
-        let clock = self.clock;
         if !self.by_expression.contains_key(expression) {
-            if !spend(STEPS_A_COMPILATION) {
+            let parts = 1 + expression.len() as u64 / BYTES_A_COMPILATION;
+            if !spend(STEPS_A_COMPILATION * parts) {
                 return false;
             }
             self.add(expression, slices);
         }
         let Some(selection) = self.by_expression.get_mut(expression) else { return true };
-        selection.used = clock;
-        let Ok(program) = &selection.program else { return true };
-        while let Some(idx) = selection.pending.first().copied() {
-            let slice = slices.get(idx.at()).and_then(Option::as_ref);
-            let devices = slice.map_or(0, |slice| slice.devices.len());
-            if !spend(STEPS_AN_EVALUATION * devices as u64) {
-                return false;
-            }
-            selection.pending.pop_first();
-            let Some(slice) = slice else { continue };
-            let answer = |device| match program.selects(&slice.driver, device) {
-                Ok(true) => YES,
-                Ok(false) => NO,
-                Err(_) => ERROR,
-            };
-            let column: Box<[u8]> = slice.devices.iter().map(answer).collect();
-            if selection.columns.len() <= idx.at() {
-                selection.columns.resize_with(idx.at() + 1, Box::default);
-            }
-            selection.bytes += column.len();
-            self.bytes += column.len();
-            selection.columns[idx.at()] = column;
+        selection.used = self.clock;
+        let before = selection.bytes;
+        let done = selection.look(slices, spend);
+        self.bytes += selection.bytes - before;
+        if done {
+            selection.catch_up(Version(self.clock));
         }
-        true
+        done
     }
 
     fn add(&mut self, expression: &Text, slices: &[Option<ResourceSlice>]) {
         while self.bytes > BYTES_MAX && self.forget_oldest() {}
         let known = slices.iter().enumerate().filter(|(_, slice)| slice.is_some());
-        let selection = Selection {
-            program: self.compiler.compile(expression),
-            columns: Vec::new(),
-            pending: known.map(|(at, _)| SliceIdx(at as u32)).collect(),
-            bytes: BYTES_AN_EXPRESSION + expression.len(),
-            used: self.clock,
-        };
+        let pending = known.map(|(at, _)| SliceIdx(at as u32)).collect();
+        let program = self.compiler.compile(expression);
+        let selection = Selection::new(program, expression, pending, Version(self.clock));
         self.bytes += selection.bytes;
         self.by_expression.insert(expression.clone(), selection);
     }

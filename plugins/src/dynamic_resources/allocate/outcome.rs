@@ -9,7 +9,7 @@ use berth_core::types::{ResourceSlice, Text};
 use super::amounts::written;
 use super::problem::{Ask, Candidate, NoValue, Problem};
 use super::state::Pick;
-use super::{Found, Refused};
+use super::{Found, Refused, TIMED_OUT};
 
 /// Upstream's score of the first alternative. Source: `computeScore` of kube-scheduler 1.37.
 const FIRST_ALTERNATIVE: i64 = 8;
@@ -119,6 +119,9 @@ pub(super) fn refusal(
     if let Some(no_value) = &notes.error {
         return Refused::Broken(no_value_text(devices, no_value));
     }
+    if let Some(expression) = &notes.unknown {
+        return Refused::NotProven(unknown_text(expression));
+    }
     if let Some((ask, device)) = notes.mismatch {
         let ask = &problem.asks[ask as usize];
         let request = &claims[ask.claim as usize].requests[ask.request as usize];
@@ -144,14 +147,27 @@ pub(super) fn refusal(
 
 fn no_value_text(devices: &Devices, no_value: &NoValue) -> Text {
     let NoValue { slice, at, expression } = no_value;
-    let slice = devices.slice(*slice);
-    let device = slice.and_then(|slice| Some((slice, slice.devices.get(*at)?)));
-    let Some((slice, device)) = device else { return "a device is gone".into() };
+    let object = devices.slice(*slice);
+    let device = object.and_then(|object| Some((object, object.devices.get(*at)?)));
+    let Some((object, device)) = device else { return "a device is gone".into() };
     let selections = devices.selections();
     if let Some(text) = selections.compile_error(expression) {
         return format!("selector {:?}: CEL compile error: {text}", &**expression).into();
     }
-    let error = selections.error(expression, &slice.driver, device).unwrap_or_default();
-    let of = format!("selector {:?} on device {}", &**expression, id(slice, &device.name));
+    let error = selections.error(expression, *slice, *at).cloned().unwrap_or_default();
+    let of = format!("selector {:?} on device {}", &**expression, id(object, &device.name));
     format!("{of}: CEL runtime error: {error}").into()
+}
+
+/// What is shown of a selector that takes too long. Unit: bytes.
+const SHOWN_MAX: usize = 200;
+
+fn unknown_text(expression: &Text) -> Text {
+    let shown = &expression[..expression.floor_char_boundary(SHOWN_MAX)];
+    let rest = if shown.len() < expression.len() { "…" } else { "" };
+    let of = format!("{TIMED_OUT}: selector {:?} was not evaluated", format!("{shown}{rest}"));
+    let text = format!(
+        "{of} for every device, as the pod's selectors take more steps than filterTimeout allows: make them cheaper"
+    );
+    text.into()
 }

@@ -105,6 +105,8 @@ pub(super) struct Rule {
 pub(super) struct Notes {
     pub(super) invalid_pool: bool,
     pub(super) error: Option<NoValue>,
+    /// A selector that has not looked at a device that would have mattered.
+    pub(super) unknown: Option<Text>,
     /// A device, and what of it isn't supported.
     pub(super) unsupported: Option<(Text, Text)>,
     /// An alternative for all, and a device of it that a constraint refuses.

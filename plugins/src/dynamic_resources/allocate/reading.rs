@@ -51,7 +51,7 @@ pub(super) fn read<'a>(
     reading.refuse_all_of_unknown(&pools)?;
     reading.make_room(pools.iter().map(|pool| pool.devices.len()).sum());
     for pool in pools.iter().enumerate() {
-        reading.read_pool(pool)?;
+        reading.read_pool(pool);
     }
     reading.count()?;
     reading.read_rules(claims);

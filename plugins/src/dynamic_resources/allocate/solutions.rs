@@ -13,7 +13,7 @@ use berth_core::types::claim::DeviceDemand;
 use super::choice::{Preferred, Ranks};
 use super::search::{Dive, End};
 use super::state::Pick;
-use super::{Found, Options, Preference, Refused, outcome, reading};
+use super::{Found, Options, Preference, Refused, TIMED_OUT, outcome, reading};
 
 /// Solutions that are put in order at a time, where devices are judged as sets.
 const SORTED: usize = 32;
@@ -91,7 +91,9 @@ impl<'a> Solutions<'a> {
             match self.dive.run(&mut Work::unlimited(), self.steps_max, false) {
                 Some(End::Found(picks)) => self.sorted.push_back(picks),
                 Some(End::Exhausted) | None => self.ended = Some(Ok(())),
-                Some(End::OutOfSteps) => self.ended = Some(Err(Refused::NotProven)),
+                Some(End::OutOfSteps) => {
+                    self.ended = Some(Err(Refused::NotProven(TIMED_OUT.into())));
+                }
             }
         }
         if judged {

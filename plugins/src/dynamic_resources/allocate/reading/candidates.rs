@@ -16,32 +16,28 @@ use super::Reading;
 
 impl<'a> Reading<'a> {
     /// Adds the devices of a pool, given with its index, to the profiles that could take them.
-    ///
-    /// # Errors
-    /// A selector has not been evaluated.
-    pub(super) fn read_pool(&mut self, (at, pool): (usize, &NodePool<'a>)) -> Result<(), Text> {
+    pub(super) fn read_pool(&mut self, (at, pool): (usize, &NodePool<'a>)) {
         match pool.state {
             PoolState::Complete => {}
-            PoolState::Incomplete => return Ok(()),
+            PoolState::Incomplete => return,
             PoolState::Invalid(_) => {
                 self.problem.notes.invalid_pool = true;
-                return Ok(());
+                return;
             }
         }
         for device in &pool.devices {
             if self.slice != Some(device.slice_idx) {
                 if device.slice.devices.len() > DEVICES_A_SLICE {
                     self.problem.notes.invalid_pool = true;
-                    return Ok(());
+                    return;
                 }
                 self.turn_to(device.slice_idx);
             }
             let mut entered = None;
             for profile in 0..self.requests.len() {
-                self.consider(profile, (at, pool), device, &mut entered)?;
+                self.consider(profile, (at, pool), device, &mut entered);
             }
         }
-        Ok(())
     }
 
     fn turn_to(&mut self, slice: SliceIdx) {
@@ -59,15 +55,15 @@ impl<'a> Reading<'a> {
         pool: (usize, &NodePool<'a>),
         device: &NodeDevice<'a>,
         entered: &mut Option<u32>,
-    ) -> Result<(), Text> {
-        let no_value = match self.selected(profile, device)? {
+    ) {
+        let no_value = match self.selected(profile, device) {
             (Selected::Yes, _) => None,
-            (Selected::Unknown, _) => {
+            (Selected::Unknown, _) if profile >= self.n_own => {
                 self.note_odd(pool, device, entered);
-                return Ok(());
+                return;
             }
-            (_, None) => return Ok(()),
-            (_, expression) => expression,
+            (_, None) => return,
+            (selected, expression) => expression.map(|it| (selected, it)),
         };
         let all = self.problem.profiles[profile].all;
         let taken = !self.problem.profiles[profile].admin && taken(device);
@@ -75,24 +71,27 @@ impl<'a> Reading<'a> {
         let mut taints = self.devices.taints(device.slice, device.device);
         let usable = !taken && taints.all(|taint| tolerated(taint, &request.tolerations));
         if !all && !usable {
-            return Ok(());
+            return;
         }
-        if let Some(expression) = no_value {
-            self.note_error(device, expression);
+        if let Some((selected, expression)) = no_value {
+            match selected {
+                Selected::Unknown => self.note_unknown(expression),
+                _ => self.note_error(device, expression),
+            }
             self.problem.profiles[profile].blocked |= all;
-            return Ok(());
+            return;
         }
         let model: &'a DeviceModel = &device.device.model;
         let given = match self.given[profile] {
             Some((of, amounts)) if ptr::eq(of, model) => Some(amounts),
             _ if model.multi_allocatable => {
-                let Some(given) = amounts(request, &model.capacity) else { return Ok(()) };
+                let Some(given) = amounts(request, &model.capacity) else { return };
                 let amounts = self.add_amounts(given);
                 self.given[profile] = Some((model, amounts));
                 Some(amounts)
             }
             _ if !request.capacity.is_empty() && amounts(request, &model.capacity).is_none() => {
-                return Ok(());
+                return;
             }
             _ => None,
         };
@@ -101,10 +100,9 @@ impl<'a> Reading<'a> {
             false => None,
         };
         self.problem.profiles[profile].blocked |= all && (!usable || index.is_none());
-        let Some(device) = index else { return Ok(()) };
+        let Some(device) = index else { return };
         let candidate = Candidate { device, amounts: given };
         self.problem.profiles[profile].candidates.push(candidate);
-        Ok(())
     }
 
     /// Whether others could have the device isn't known: it may differ from any.
@@ -119,30 +117,21 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Tells what a profile's selectors say of a device, and which one has no value for it.
-    ///
-    /// # Errors
-    /// A selector of the claims has not been evaluated.
-    fn selected(
-        &self,
-        profile: usize,
-        device: &NodeDevice<'a>,
-    ) -> Result<(Selected, Option<&'a Text>), Text> {
+    /// Tells what a profile's selectors say of a device, and which one has no value for it, or has
+    /// not looked at it.
+    fn selected(&self, profile: usize, device: &NodeDevice<'a>) -> (Selected, Option<&'a Text>) {
         for at in self.ranges[profile].clone() {
             match self.answers[at].of(device.at) {
                 Selected::Yes => {}
-                Selected::No => return Ok((Selected::No, None)),
-                Selected::Error => return Ok((Selected::Error, Some(self.selectors[at]))),
-                Selected::Unknown if profile >= self.n_own => {
-                    return Ok((Selected::Unknown, None));
-                }
-                Selected::Unknown => {
-                    let expression = &**self.selectors[at];
-                    return Err(format!("selector {expression:?} has not been evaluated").into());
-                }
+                Selected::No => return (Selected::No, None),
+                other => return (other, Some(self.selectors[at])),
             }
         }
-        Ok((Selected::Yes, None))
+        (Selected::Yes, None)
+    }
+
+    fn note_unknown(&mut self, expression: &Text) {
+        self.problem.notes.unknown.get_or_insert_with(|| expression.clone());
     }
 
     /// Returns the index of what a device gives. Devices of one model mostly give the same.
