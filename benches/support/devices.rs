@@ -20,8 +20,8 @@ use berth_sim::World;
 
 use super::{engine_with, gpu_node, spec};
 
-const DRIVER: &str = "gpu.example.com";
-const NOW: Timestamp = Timestamp(1_000);
+pub(super) const DRIVER: &str = "gpu.example.com";
+pub(crate) const NOW: Timestamp = Timestamp(1_000);
 
 /// What the nodes have and what the pods want.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +59,7 @@ impl Stage {
     }
 
     /// Hands in `count` pods with their claims, answers every write, and returns how many pods
-    /// were bound.
+    /// were bound, once all are or nothing is left to do.
     pub(crate) fn schedule(&mut self, first: usize, count: usize) -> usize {
         for at in first..first + count {
             let claim = DeviceEvent::ClaimApplied(Box::new(claim(self.shape, at)));
@@ -82,7 +82,7 @@ impl Stage {
                 };
                 self.engine.handle(Input::Outcome { write: write.id, result }, NOW);
             }
-            if idle {
+            if idle || bound == count {
                 return bound;
             }
         }
@@ -100,7 +100,7 @@ impl Stage {
     }
 }
 
-fn devices_event(event: DeviceEvent) -> Input {
+pub(super) fn devices_event(event: DeviceEvent) -> Input {
     Input::Cluster(ClusterEvent::Devices(event))
 }
 

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each bench uses its part")]
 
 pub(crate) mod devices;
+pub(crate) mod hostile;
 
 use std::fs;
 use std::path::PathBuf;
