@@ -25,13 +25,8 @@ const MOST_PERCENT: usize = 1;
 enum Rule {
     /// Kubernetes' compiler panics, so there is nothing to compare with.
     KubernetesPanics,
-    /// Kubernetes iterates maps in random order, this crate in that of the keys: where the order
-    /// shows, its answer is one of many.
-    IterationOrder,
     /// One side ends at the cost limit, within a tenth of which the other stays.
     NearCostLimit,
-    /// The same outcome at another cost.
-    CostOnly,
 }
 
 fn number(variable: &str, default: u64) -> u64 {
@@ -63,7 +58,7 @@ fn selectors_mean_what_they_mean_to_kubernetes() {
         if ours.same(&theirs) {
             continue;
         }
-        match rule(&oracle, asked, &theirs, &ours) {
+        match rule(&theirs, &ours) {
             Some(rule) => *hits.entry(rule).or_default() += 1,
             None => show(&mut wrong, &smaller(&oracle, asked), &oracle),
         }
@@ -88,36 +83,12 @@ fn named(outcome: &Outcome) -> &'static str {
 }
 
 /// Returns what explains a difference.
-fn rule(oracle: &Oracle, asked: &Question, theirs: &Answer, ours: &Answer) -> Option<Rule> {
+fn rule(theirs: &Answer, ours: &Answer) -> Option<Rule> {
     if theirs.outcome == Outcome::Breaks {
         return Some(Rule::KubernetesPanics);
     }
-    // Go begins a small map at one of eight places: an order that is asked for once in eight times is
-    // missed by 400 questions less than once in 10^23 runs.
-    let again = oracle.ask(&vec![asked.clone(); 400]);
-    if again.iter().any(|answer| answer.same(ours)) {
-        return Some(Rule::IterationOrder);
-    }
-    let varies = again.iter().any(|answer| !answer.same(theirs));
-    let both_answer =
-        matches!((&theirs.outcome, &ours.outcome), (Outcome::Answer(_), Outcome::Answer(_)));
-    // A list made of a map has so many orders that asking again may not show ours.
-    if varies || (both_answer && theirs.cost == ours.cost && lists_a_map(asked)) {
-        return Some(Rule::IterationOrder);
-    }
     let near = |answer: &Answer| answer.cost.is_some_and(|cost| cost > 900_000);
-    if near(theirs) && near(ours) {
-        return Some(Rule::NearCostLimit);
-    }
-    (theirs.outcome == ours.outcome).then_some(Rule::CostOnly)
-}
-
-/// Whether a macro that makes a list may go over attributes or capacities.
-fn lists_a_map(asked: &Question) -> bool {
-    let tokens = generate::tokens(&asked.expression);
-    let makers = ["transformList", "map", "filter"];
-    let made = tokens.windows(2).any(|pair| pair[0] == "." && makers.contains(&pair[1].as_str()));
-    made && ["attributes", "capacity"].iter().any(|name| tokens.iter().any(|token| token == name))
+    (near(theirs) && near(ours)).then_some(Rule::NearCostLimit)
 }
 
 /// Drops tokens for as long as the sides differ without an explanation.
@@ -134,7 +105,7 @@ fn smaller(oracle: &Oracle, asked: &Question) -> Question {
             let tried = Question { expression: tokens.join(" "), device: best.device.clone() };
             let theirs = oracle.ask(std::slice::from_ref(&tried)).remove(0);
             let ours = ask(&tried);
-            match ours.same(&theirs) || rule(oracle, &tried, &theirs, &ours).is_some() {
+            match ours.same(&theirs) || rule(&theirs, &ours).is_some() {
                 true => at += 1,
                 false => best = tried,
             }

@@ -1,11 +1,11 @@
 //! Programs of other Go modules of this repository, for tests that compare with Kubernetes' code.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::binaries::{run_go, stand_folder};
 use crate::error::{StandError, with_sources};
@@ -31,6 +31,9 @@ fn go_program(module: &Path, name: &str) -> Result<PathBuf, StandError> {
     }
     let mut go = Command::new("go");
     go.current_dir(module).args(["build", "-trimpath", "-o"]).arg(&program);
+    if let Some(overlay) = overlay(module, name, &folder)? {
+        go.arg("-overlay").arg(overlay);
+    }
     go.arg(format!("./cmd/{name}"));
     run_go(&mut go, &format!("building {name} (some minutes the first time)"))?;
     fs::write(&stamp_file, stamp).map_err(StandError::at(&stamp_file))?;
@@ -95,5 +98,68 @@ fn stamp(module: &Path, name: &str) -> Result<String, StandError> {
         let path = module.join(file);
         stamp += &fs::read_to_string(&path).map_err(StandError::at(&path))?;
     }
+    let edits = module.join("cmd").join(name).join(EDITS);
+    if edits.is_file() {
+        stamp += &fs::read_to_string(&edits).map_err(StandError::at(&edits))?;
+        let added = added(&edits, &read_json(&edits)?);
+        stamp += &fs::read_to_string(&added).map_err(StandError::at(&added))?;
+    }
     Ok(stamp)
+}
+
+/// What of a module that a program depends on is built otherwise: words of one file of it, and a file
+/// that is added beside it.
+const EDITS: &str = "edits.json";
+
+fn read_json(path: &Path) -> Result<Value, StandError> {
+    let text = fs::read_to_string(path).map_err(StandError::at(path))?;
+    let wrong = |error: serde_json::Error| StandError::at(path)(error.into());
+    serde_json::from_str(&text).map_err(wrong)
+}
+
+/// Returns the file that is added; `.txt` keeps it from being taken for a part of the program.
+fn added(edits: &Path, told: &Value) -> PathBuf {
+    edits.with_file_name(format!("{}.txt", text_of(&told["add"])))
+}
+
+fn text_of(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+/// Writes what `go build -overlay` reads, if the program has edits.
+fn overlay(module: &Path, name: &str, folder: &Path) -> Result<Option<PathBuf>, StandError> {
+    let edits = module.join("cmd").join(name).join(EDITS);
+    if !edits.is_file() {
+        return Ok(None);
+    }
+    let told = read_json(&edits)?;
+    let mut go = Command::new("go");
+    go.current_dir(module).args(["list", "-f", "{{.Dir}}", text_of(&told["package"])]);
+    let listed = go.output().map_err(|source| match source.kind() {
+        io::ErrorKind::NotFound => StandError::NoGo,
+        _ => StandError::Spawn { name: "go", source },
+    })?;
+    let at = PathBuf::from(String::from_utf8_lossy(&listed.stdout).trim());
+    let original = at.join(text_of(&told["file"]));
+    let mut text = fs::read_to_string(&original).map_err(StandError::at(&original))?;
+    for edit in told["edits"].as_array().into_iter().flatten() {
+        let (from, to) = (text_of(&edit[0]), text_of(&edit[1]));
+        if !text.contains(from) {
+            let missing = io::Error::other(format!("there is no {from:?} to edit"));
+            return Err(StandError::at(&original)(missing));
+        }
+        text = text.replace(from, to);
+    }
+    let edited = folder.join(format!("{name}-edited.go"));
+    fs::write(&edited, text).map_err(StandError::at(&edited))?;
+    let added = added(&edits, &told);
+    let added = fs::canonicalize(&added).map_err(StandError::at(&added))?;
+    let beside = original.with_file_name(text_of(&told["add"]));
+    let replaced = json!({"Replace": {
+        original.to_string_lossy().as_ref(): edited,
+        beside.to_string_lossy().as_ref(): added,
+    }});
+    let overlay = folder.join(format!("{name}-overlay.json"));
+    fs::write(&overlay, replaced.to_string()).map_err(StandError::at(&overlay))?;
+    Ok(Some(overlay))
 }
