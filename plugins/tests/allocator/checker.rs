@@ -62,8 +62,6 @@ pub(crate) struct Charging {
     pub(crate) admin: bool,
     /// Devices that are held but that no current slice shows cost nothing.
     pub(crate) forget_gone: bool,
-    /// A counter of which more is held than there is blocks its whole pool.
-    pub(crate) overdrawn_blocks: bool,
 }
 
 /// A device of an allocation with what it is for.

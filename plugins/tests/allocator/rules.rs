@@ -23,18 +23,11 @@ pub(crate) enum Rule {
     AdministratorsTake,
     /// kubernetes/kubernetes#140802: a device that is held costs nothing once its slice is gone.
     GoneDeviceIsFree,
-    /// A counter of which more is held than there is blocks every device of its pool that draws on
-    /// any counter.
-    OverdrawnCounterBlocksPool,
     /// The reference gives up at the first selector without a value; Berth goes on without that
     /// device.
     SelectorWithoutValue,
-    /// The reference gives up when a request for all devices meets one that a constraint refuses,
-    /// though another choice before it would have done.
-    AllStopsAtConstraint,
-    /// The reference didn't end in time.
+    /// kubernetes/kubernetes#131730: the reference didn't end in time.
     ReferenceTimesOut,
-    ReferencePanics,
 }
 
 /// What came of comparing an instance.
@@ -84,18 +77,19 @@ fn feasible(instance: &Instance, theirs: &Answer, ours: &[Allocated]) -> Verdict
     match theirs.outcome {
         Outcome::Allocated if theirs.allocations == ours => Verdict::Same,
         Outcome::Timeout => Verdict::Explained(Rule::ReferenceTimesOut),
-        Outcome::Panic => Verdict::Explained(Rule::ReferencePanics),
         Outcome::Selector => Verdict::Explained(Rule::SelectorWithoutValue),
-        Outcome::AllConstraint => Verdict::Explained(Rule::AllStopsAtConstraint),
-        Outcome::Allocated | Outcome::NoFit | Outcome::AllPools | Outcome::Claim => {
-            match charged_otherwise(instance, theirs, ours) {
-                Some(rule) => Verdict::Explained(rule),
-                None => {
-                    let both = theirs.outcome == Outcome::Allocated;
-                    differs(if both { "other devices" } else { "only ours" }, theirs, &ours)
-                }
+        Outcome::Allocated
+        | Outcome::NoFit
+        | Outcome::AllPools
+        | Outcome::AllConstraint
+        | Outcome::Claim
+        | Outcome::Panic => match charged_otherwise(instance, theirs, ours) {
+            Some(rule) => Verdict::Explained(rule),
+            None => {
+                let both = theirs.outcome == Outcome::Allocated;
+                differs(if both { "other devices" } else { "only ours" }, theirs, &ours)
             }
-        }
+        },
     }
 }
 
@@ -103,12 +97,8 @@ fn feasible(instance: &Instance, theirs: &Answer, ours: &[Allocated]) -> Verdict
 /// ours doesn't do, or so that its own should not do.
 fn charged_otherwise(instance: &Instance, theirs: &Answer, ours: &[Allocated]) -> Option<Rule> {
     let admin = Charging { admin: true, ..Charging::default() };
-    let blocks = Charging { overdrawn_blocks: true, ..Charging::default() };
     if !check_charged(instance, ours, admin).is_empty() {
         return Some(Rule::AdministratorsTake);
-    }
-    if counters_only(&check_charged(instance, ours, blocks)) {
-        return Some(Rule::OverdrawnCounterBlocksPool);
     }
     gone_device(instance, theirs)
 }
@@ -132,7 +122,7 @@ fn infeasible(instance: &Instance, theirs: &Answer, ours: &Refused) -> Verdict {
             None => differs("only theirs", theirs, &ours),
         },
         Outcome::Timeout => Verdict::Explained(Rule::ReferenceTimesOut),
-        Outcome::Panic => Verdict::Explained(Rule::ReferencePanics),
+        Outcome::Panic => differs("theirs panics", theirs, &ours),
         Outcome::NoFit
         | Outcome::Selector
         | Outcome::AllPools

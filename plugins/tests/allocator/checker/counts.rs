@@ -34,11 +34,9 @@ pub(super) fn check(
             charged.insert(&one.grant.id);
             add(&mut fresh, &one.offered.device.consumes);
         }
-        let overdrawn = left.iter().filter(|(counter, left)| {
-            let wanted = fresh.get(*counter);
-            let blocks = charging.overdrawn_blocks && !fresh.is_empty();
-            **left < wanted.copied().unwrap_or(0) && (wanted.is_some() || blocks)
-        });
+        let overdrawn = left
+            .iter()
+            .filter(|(counter, left)| fresh.get(*counter).is_some_and(|wanted| *left < wanted));
         for ((set, counter), left) in overdrawn {
             found.add(Wrong::Counters, format!("{key:?}: {set}/{counter} of which {left} is left"));
         }

@@ -14,7 +14,7 @@ pub(super) fn hold(dice: &mut Dice, made: &mut Instance) {
     let mut held = Vec::new();
     for slice in &made.slices {
         for device in &slice.devices {
-            if !dice.chance(percent) || (!fits(&mut left, slice, device) && !dice.rarely(30)) {
+            if !dice.chance(percent) || !fits(&mut left, slice, device) {
                 continue;
             }
             holders(dice, slice, device, &mut held);

@@ -37,6 +37,7 @@ fn claim(dice: &mut Dice, made: &Instance, left: &mut usize) -> ClaimSpec {
     if !names.is_empty() && dice.chance(34) {
         constraints.extend((0..1 + dice.weighted(&[80, 20])).map(|_| constraint(dice, &names)));
     }
+    constraints.iter_mut().for_each(|one| leave_all_alone(dice, one, &requests, &names));
     let with_config = !names.is_empty() && dice.chance(15);
     let config = match with_config {
         true => vec![config(GPU, "of-claim", &subset(dice, &names))],
@@ -55,6 +56,37 @@ fn names(requests: &[ClaimRequest]) -> Vec<Text> {
         }
     }
     names
+}
+
+/// A constraint on a request for all devices is on nothing else: where it refuses one of them, the
+/// reference gives up on the spot, so that what came before decides, which another choice might mend.
+fn leave_all_alone(
+    dice: &mut Dice,
+    constraint: &mut DeviceConstraint,
+    requests: &[ClaimRequest],
+    names: &[Text],
+) {
+    let wants_all = |request: &&ClaimRequest| {
+        request.alternatives.iter().any(|one| one.mode == AllocationMode::All)
+    };
+    let all: Vec<&ClaimRequest> = requests.iter().filter(wants_all).collect();
+    let is_of = |name: &Text, request: &ClaimRequest| {
+        *name == request.name || request.alternatives.iter().any(|one| one.name == *name)
+    };
+    let covers = |name: &Text| {
+        constraint.requests.is_empty() || constraint.requests.iter().any(|known| known == name)
+    };
+    let covered: Vec<&Text> = names.iter().filter(|name| covers(name)).collect();
+    let (of_all, others): (Vec<&Text>, Vec<&Text>) =
+        covered.into_iter().partition(|name| all.iter().any(|request| is_of(name, request)));
+    if of_all.is_empty() || requests.len() == 1 {
+        return;
+    }
+    let alone = all.iter().find(|request| of_all.iter().any(|name| is_of(name, request)));
+    constraint.requests = match alone {
+        Some(request) if others.is_empty() || dice.chance(40) => vec![request.name.clone()],
+        _ => others.into_iter().cloned().collect(),
+    };
 }
 
 fn subset(dice: &mut Dice, names: &[Text]) -> Vec<Text> {
