@@ -97,6 +97,12 @@ impl Configuration {
     }
 }
 
+/// Returns the `clientConnection.contentType` that a configuration file names itself; none where the
+/// default stands.
+pub fn named_content_type(text: &str) -> Option<String> {
+    decode::named(text, "clientConnection", "contentType")
+}
+
 /// Reads the text of a configuration file, YAML or JSON. Of several documents it takes the one of
 /// kind KubeSchedulerConfiguration; [`check`] is the one that minds the others.
 ///

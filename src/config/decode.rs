@@ -58,6 +58,13 @@ pub(super) fn read(text: &str) -> Result<Reading, String> {
     Ok(Reading { root, configuration, errors, strays })
 }
 
+/// Returns the text of a field in a section, as far as the file itself has one.
+pub(super) fn named(text: &str, section: &str, field: &str) -> Option<String> {
+    let (root, _) = pick(document::parse(text).ok()?);
+    let named = root.get(section)?.get(field)?.text()?;
+    (!named.is_empty()).then(|| named.to_owned())
+}
+
 /// Picks the first document of our kind, else the first one, and names the kinds of the others.
 fn pick(mut documents: Vec<Tree>) -> (Tree, Vec<(usize, String)>) {
     let kind = |tree: &Tree| tree.get("kind").and_then(Tree::text).unwrap_or_default().to_owned();

@@ -70,7 +70,8 @@ impl Options {
             logs,
             notes: Vec::new(),
         };
-        options.note_what_has_no_effect(&mut notes);
+        let content_type = file.and_then(|file| config::named_content_type(&file.text));
+        options.note_what_has_no_effect(content_type.as_deref(), &mut notes);
         Ok(Options { notes, ..options })
     }
 
@@ -80,11 +81,11 @@ impl Options {
     }
 
     /// Says of each setting that Berth can't follow, where it is not the default, why not.
-    fn note_what_has_no_effect(&self, notes: &mut Vec<String>) {
+    /// `content_type` is the one that the file names: the default would be protobuf.
+    fn note_what_has_no_effect(&self, content_type: Option<&str>, notes: &mut Vec<String>) {
         let client = &self.configuration.client_connection;
         let is_json = |list: &str| list.is_empty() || list.contains("json");
-        let default = config::ClientConnection::default().content_type;
-        let content = !is_json(&client.content_type) && client.content_type != default;
+        let content = content_type.is_some_and(|named| !is_json(named));
         let labels = !self.metrics.allow_labels.is_empty();
         let manifest = self.metrics.allow_labels_manifest.is_some();
         let served = "labels are served as they are; how many values they have is bounded";

@@ -105,6 +105,23 @@ fn deprecated_flags_count_without_a_file_only() {
 }
 
 #[test]
+fn a_content_type_that_is_not_sent_is_told_once_wherever_it_is_named() {
+    let flag = resolve(&["--kube-api-content-type=application/vnd.kubernetes.protobuf"]).notes;
+    assert_eq!(flag, ["--kube-api-content-type: no effect, Berth always sends JSON"]);
+    assert_eq!(resolve(&["--kube-api-content-type=application/cbor"]).notes.len(), 1);
+    let notes = |named: &str| {
+        let file = FILE.replace("qps: 7", &format!("contentType: '{named}'"));
+        resolve_with(&[], Some(&file)).unwrap().notes
+    };
+    for other in ["application/vnd.kubernetes.protobuf", "application/cbor"] {
+        let told = ["clientConnection.contentType: no effect, Berth always sends JSON"];
+        assert_eq!(notes(other), told);
+    }
+    assert_eq!(notes("application/json"), [""; 0]);
+    assert_eq!(notes(""), [""; 0]);
+}
+
+#[test]
 fn serving_flags_are_checked() {
     let o = resolve(&[
         "--bind-address=::1",
