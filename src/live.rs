@@ -3,7 +3,7 @@
 //! Watches hand inputs to one engine thread; its decisions go to the dispatcher (writes) and the
 //! event sender, whose outcomes come back as inputs. Nothing here decides anything.
 //!
-//! Reading order: [`credentials`], [`pool`], [`client`], [`rate`], [`kinds`], [`watch`],
+//! Reading order: `complaint`, [`credentials`], [`pool`], [`client`], [`rate`], [`kinds`], [`watch`],
 //! [`request`], [`outcome`], [`forbidden`], [`dispatch`], [`events`], [`clock`], `doubt`,
 //! [`driver`], [`lease`], [`dialects`], [`optional`], [`preflight`], [`compare`]; `reach`, `discovery`
 //! and `start` put them together.
@@ -12,6 +12,7 @@
 pub mod client;
 pub mod clock;
 pub mod compare;
+mod complaint;
 pub mod credentials;
 pub mod dialects;
 mod discovery;
@@ -47,7 +48,7 @@ use crate::observe::metrics::Metrics;
 use crate::observe::serve::{ServeError, Served, Serving};
 use crate::wire::Kind;
 
-use client::{ConnectError, Target};
+use client::{Api, ConnectError, Target};
 use dialects::Dialects;
 use lease::Election;
 use optional::Optional;
@@ -99,7 +100,8 @@ fn system(what: &'static str) -> impl Fn(std::io::Error) -> RunError {
 /// Schedules until SIGTERM or SIGINT.
 ///
 /// # Errors
-/// [`RunError`]: no connection to begin with, the engine's thread died, or another leads.
+/// [`RunError`]: there can be no connection, the engine's thread died, or another leads. A server
+/// that doesn't answer is waited for.
 pub fn run(run: Run) -> Result<(), RunError> {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     // One thread is busy for a fifth of its time while the server is for all of it, and several
@@ -153,14 +155,14 @@ async fn run_until_signal(mut run: Run) -> Result<(), RunError> {
     let optional = Optional::of(&run.profiles);
     let preflight = Preflight::of(&run, &dialects, &optional);
     let watched = Arc::new(OnceLock::new());
-    let served = open_port(&mut run, Arc::clone(&watched)).await?;
-    let clients = tokio::select! {
-        connected = reach::connect(&run.target, &run.metrics) => connected?,
-        _ = signals.end.next() => return Ok(()),
+    let clients = reach::clients(&run.target, &run.metrics).await?;
+    let served = tokio::select! {
+        served = open_port(&mut run, Arc::clone(&watched)) => served?,
+        name = signals.end.next() => return ended_waiting(name),
     };
     let kinds = tokio::select! {
-        kinds = discovery::served(&clients.main, kinds::needed(&run.profiles)) => kinds,
-        _ = signals.end.next() => return Ok(()),
+        kinds = kinds_of(&clients.main, &run.profiles) => kinds,
+        name = signals.end.next() => return ended_waiting(name),
     };
     let _ = watched.set(kinds.clone());
     let come_and_go = (dialects, optional);
@@ -168,6 +170,18 @@ async fn run_until_signal(mut run: Run) -> Result<(), RunError> {
     let parts =
         start::start(run, clients, kinds, come_and_go).map_err(system("starting a thread"))?;
     until_ended(parts, signals, served).await
+}
+
+/// Waits for the server, and returns what is to be watched.
+async fn kinds_of(api: &Api, profiles: &[Profile]) -> Vec<Kind> {
+    reach::answered(api).await;
+    discovery::served(api, kinds::needed(profiles)).await
+}
+
+/// Nothing was begun, so there is nothing to end.
+fn ended_waiting(signal: &str) -> Result<(), RunError> {
+    info!(signal, "ending; the API server has not answered yet");
+    Ok(())
 }
 
 async fn until_ended(
@@ -209,9 +223,19 @@ async fn open_port(
     let once = AtomicBool::new(false);
     // As upstream's check: once everything has been listed it stays passed.
     let synced = move || {
-        let synced = |kind: &Kind| metrics.is_synced(&kinds::resource(*kind));
-        let all = || watched.get().is_some_and(|kinds| kinds.iter().all(synced));
-        once.load(Ordering::Relaxed) || (all() && !once.swap(true, Ordering::Relaxed))
+        if once.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let Some(kinds) = watched.get() else {
+            return Err("the API server has not answered yet".to_owned());
+        };
+        let names = kinds.iter().map(|kind| kinds::resource(*kind));
+        let waiting: Vec<String> = names.filter(|name| !metrics.is_synced(name)).collect();
+        if waiting.is_empty() {
+            once.store(true, Ordering::Relaxed);
+            return Ok(());
+        }
+        Err(format!("not listed yet: {}", waiting.join(", ")))
     };
     let served = serving.start(run.election.as_ref(), &run.metrics, Arc::new(synced)).await?;
     Ok(Some(served))

@@ -54,10 +54,6 @@ pub enum ConnectError {
     Proxy(String),
     #[error("credentials for {server}: {problem}")]
     Credentials { server: String, problem: String },
-    #[error("the API server at {server} can't be reached: {problem}")]
-    Unreachable { server: String, problem: String },
-    #[error("the API server at {server} refuses us: {problem}")]
-    Refused { server: String, problem: String },
 }
 
 /// Why a request has no answer.

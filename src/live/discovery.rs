@@ -11,6 +11,7 @@ use serde::Deserialize;
 use tracing::{info, warn};
 
 use super::client::{Api, Call};
+use super::complaint::{Complaint, TELL_AGAIN};
 use super::kinds;
 use crate::wire::Kind;
 
@@ -88,11 +89,14 @@ impl Resources {
 }
 
 async fn resources(api: &Api, version: &str) -> Resources {
+    let mut complaint = Complaint::default();
     loop {
         match ask(api, version).await {
             Ok(resources) => return resources,
             Err(problem) => {
-                warn!(version, %problem, "asking the API server what it serves failed");
+                if complaint.is_due(TELL_AGAIN) {
+                    warn!(version, %problem, "the API server doesn't say what it serves; waiting");
+                }
                 tokio::time::sleep(AGAIN).await;
             }
         }

@@ -1,15 +1,18 @@
-//! The first word with the API server: connections, and whether anybody answers.
+//! The first word with the API server: connections, and somebody who answers.
+//!
+//! As kube-scheduler does, whoever starts before the API server, or with credentials that it doesn't
+//! know yet, waits for it. What no waiting can heal (the kubeconfig, the address) is an error at once.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use tracing::info;
+use tracing::{info, warn};
 
 use super::client::{Api, Call, ConnectError, SendError, Target};
+use super::complaint::{Complaint, TELL_AGAIN};
+use super::watch::Pace;
 use crate::observe::metrics::Metrics;
 
-/// A server that is not there yet is waited for so long at the start.
-const REACH: Duration = Duration::from_secs(5);
-const REACH_AGAIN: Duration = Duration::from_millis(500);
+const ANSWER: Duration = Duration::from_secs(5);
 
 /// Connections of their own, so that none waits behind another's burst.
 pub(super) struct Clients {
@@ -18,31 +21,45 @@ pub(super) struct Clients {
     pub(super) lease: Api,
 }
 
-/// Connects as kube-scheduler does: events and the Lease have clients of their own.
-pub(super) async fn connect(target: &Target, metrics: &Metrics) -> Result<Clients, ConnectError> {
-    let api = Api::new(target).await?.measured(metrics);
-    let events = api.another("scheduler")?;
-    let lease = api.another("leader-election")?;
-    let begun = Instant::now();
+/// Makes the connections as kube-scheduler does: events and the Lease have clients of their own.
+/// Nothing is sent yet.
+///
+/// # Errors
+/// What is wrong with the kubeconfig, the address or the credentials.
+pub(super) async fn clients(target: &Target, metrics: &Metrics) -> Result<Clients, ConnectError> {
+    let main = Api::new(target).await?.measured(metrics);
+    let events = main.another("scheduler")?;
+    let lease = main.another("leader-election")?;
+    Ok(Clients { main, events, lease })
+}
+
+/// Waits until the server answers, for ever if need be.
+pub(super) async fn answered(api: &Api) {
+    let (mut complaint, pace, mut failures) = (Complaint::default(), Pace::default(), 0);
     let version = loop {
-        match reach(&api).await {
-            Err(ConnectError::Unreachable { .. }) if begun.elapsed() < REACH => {
-                tokio::time::sleep(REACH_AGAIN).await;
+        match ask(api).await {
+            Ok(version) => break version,
+            Err(problem) => {
+                if complaint.is_due(TELL_AGAIN) {
+                    warn!(server = api.server(), "the API server {problem}; waiting for it");
+                }
+                pace.wait(failures).await;
+                failures += 1;
             }
-            other => break other?,
         }
     };
     info!(server = api.server(), version, "connected");
-    Ok(Clients { main: api, events, lease })
 }
 
 /// Asks the server for its version.
-async fn reach(api: &Api) -> Result<String, ConnectError> {
-    let server = api.server().to_owned();
-    let answer = match api.call(&Call::get("/version".to_owned()), REACH).await {
+///
+/// # Errors
+/// What it does instead of answering.
+async fn ask(api: &Api) -> Result<String, String> {
+    let answer = match api.call(&Call::get("/version".to_owned()), ANSWER).await {
         Ok(answer) => answer,
         Err(SendError::NotSent(problem) | SendError::Lost(problem)) => {
-            return Err(ConnectError::Unreachable { server, problem });
+            return Err(format!("can't be reached: {problem}"));
         }
     };
     let failure = answer.failure();
@@ -52,9 +69,9 @@ async fn reach(api: &Api) -> Result<String, ConnectError> {
                 serde_json::from_slice(&answer.body).unwrap_or_default();
             Ok(version["gitVersion"].as_str().unwrap_or("unknown").to_owned())
         }
-        401 => Err(ConnectError::Refused { server, problem: failure.message }),
+        401 => Err(format!("refuses us: {}", failure.message)),
         // Whoever may not see the version may still schedule.
         403 => Ok("hidden".to_owned()),
-        _ => Err(ConnectError::Unreachable { server, problem: failure.message }),
+        _ => Err(format!("is not ready: {}", failure.message)),
     }
 }

@@ -26,6 +26,7 @@ use tokio::time::timeout;
 use tracing::{info, warn};
 
 use super::client::Api;
+use super::complaint::Complaint;
 use super::events::{EventQueue, Happening, Subject};
 use super::kinds::{self, Key};
 use super::planted::{self, Bug};
@@ -79,12 +80,6 @@ pub struct Watch {
     reported: BTreeMap<Key, String>,
     synced: bool,
     complaint: Complaint,
-}
-
-/// A trouble that goes on is told when it begins, then once a minute, and when it has ended.
-#[derive(Default)]
-struct Complaint {
-    told: Option<Instant>,
 }
 
 impl Watch {
@@ -301,8 +296,7 @@ impl Watch {
     }
 
     fn complain(&mut self, verb: &str, problem: &str) {
-        let again = self.source.pace.complain_again;
-        if self.complaint.told.is_none_or(|told| told.elapsed() >= again) {
+        if self.complaint.is_due(self.source.pace.complain_again) {
             let waiting = match self.kind {
                 _ if self.synced => "",
                 Kind::Group(_) => "; its groups wait meanwhile",
@@ -311,12 +305,11 @@ impl Watch {
                 _ => "; nothing is scheduled meanwhile",
             };
             warn!(resource = %self.resource, "can't {verb}, trying on{waiting}: {problem}");
-            self.complaint.told = Some(Instant::now());
         }
     }
 
     fn recovered(&mut self) {
-        if self.complaint.told.take().is_some() {
+        if self.complaint.ended() {
             info!(resource = %self.resource, "watching again");
         }
     }

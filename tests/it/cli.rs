@@ -1,10 +1,13 @@
 //! The command line without a cluster: what is wrong is named, in one line, and the exit code.
 
 use std::fs;
-use std::net::TcpListener;
 use std::path::PathBuf;
 
-use crate::support::berth::{berth, last_line};
+use berth_stand::wait_for;
+
+use crate::support::SOON;
+use crate::support::berth::{Berth, berth, last_line};
+use crate::support::https::free_port;
 
 /// Writes a file for a test, and returns its path.
 fn file(name: &str, text: &str) -> String {
@@ -47,22 +50,27 @@ fn a_wrong_kubeconfig_is_named() {
     fails(&["--leader-elect=false"], 1, "--kubeconfig");
 }
 
+/// As kube-scheduler does, it waits for its server, and says so once.
 #[test]
-fn a_server_that_is_gone_is_named() {
-    let port = {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        listener.local_addr().expect("its address").port()
-    };
-    let server = format!("https://127.0.0.1:{port}");
+fn a_server_that_is_gone_is_named_and_waited_for() {
+    let server = format!("https://{}", free_port());
     let gone = file("gone.kubeconfig", &kubeconfig(&server));
-    let says = format!("the API server at {server} can't be reached");
-    fails(&["--kubeconfig", &gone, "--leader-elect=false"], 1, &says);
+    waits_for(&server, &["--kubeconfig", &gone]);
     // --master counts before the kubeconfig's server.
     let other = file("other.kubeconfig", &kubeconfig("https://192.0.2.1"));
-    let args = ["--kubeconfig", &other, "--master", &server, "--leader-elect=false", "-v=5"];
-    fails(&args, 1, &says);
-    let output = berth(&args);
-    assert!(!String::from_utf8_lossy(&output.stderr).contains("secret-of-ours"));
+    waits_for(&server, &["--kubeconfig", &other, "--master", &server]);
+}
+
+fn waits_for(server: &str, args: &[&str]) {
+    let own = ["--leader-elect=false", "--secure-port=0", "-v=5"];
+    let log = PathBuf::from(file("waits.log", ""));
+    let berth = Berth::start_as_told(&log, &[args, &own].concat());
+    let says = "the API server can't be reached: ";
+    wait_for(SOON, "berth says what it waits for", || berth.log().contains(says).then_some(()));
+    let log = berth.log();
+    assert!(log.contains(server) && !log.contains("secret-of-ours"), "{log}");
+    assert_eq!(log.matches(says).count(), 1, "{log}");
+    assert_eq!(berth.terminate(), Some(0));
 }
 
 #[test]

@@ -15,6 +15,7 @@ mod live_faults;
 mod live_lease;
 mod live_preflight;
 mod live_serving;
+mod live_start;
 mod live_topology;
 mod live_watch;
 mod metrics;

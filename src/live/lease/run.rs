@@ -6,7 +6,7 @@ pub(in crate::live) mod look;
 
 use std::future;
 use std::sync::mpsc::Sender;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use berth_core::engine::Input;
 use k8s_openapi::jiff;
@@ -18,12 +18,11 @@ use super::moment::Moment;
 use super::record::{self, Draft, Record};
 use super::{Action, Election, Elector, Leadership, Observation, Rules};
 use crate::live::client::{Answer, Api, Call, SendError};
+use crate::live::complaint::{self, Complaint};
 use crate::live::planted;
 
 /// The pseudo-kind that the engine waits for as for a watch: synced while we may write.
 pub const KIND: &str = "lease";
-/// A trouble that goes on is told so often.
-const TELL_AGAIN: Duration = Duration::from_secs(60);
 const RELEASE_TRIES: u32 = 3;
 
 /// How an election ended.
@@ -47,7 +46,7 @@ pub struct Campaign {
     sink: Sender<Input>,
     /// The holder that was told last.
     holder: Option<String>,
-    complained: Option<Instant>,
+    complaint: Complaint,
 }
 
 impl Campaign {
@@ -61,7 +60,8 @@ impl Campaign {
     ) -> Campaign {
         let (rules, leadership) = (election.rules.clone(), election.leadership.clone());
         api.metrics().set_leader(&rules.name, false);
-        Campaign { api, rules, leadership, component, led, sink, holder: None, complained: None }
+        let complaint = Complaint::default();
+        Campaign { api, rules, leadership, component, led, sink, holder: None, complaint }
     }
 
     /// Runs until the Lease is lost, or until `resign` says so: then it is released if the drain
@@ -218,7 +218,7 @@ impl Campaign {
     /// Returns the Lease that an answer brings.
     fn taken(&mut self, answer: &Answer) -> Option<Record> {
         if answer.status.is_success() {
-            self.complained = None;
+            self.complaint.ended();
             let object = serde_json::from_slice(&answer.body).ok();
             return object.and_then(Record::read);
         }
@@ -232,9 +232,8 @@ impl Campaign {
     }
 
     fn complain(&mut self, problem: &str) {
-        if self.complained.is_none_or(|told| told.elapsed() >= TELL_AGAIN) {
+        if self.complaint.is_due(complaint::TELL_AGAIN) {
             warn!(lease = %self.shown(), "can't read or write the Lease, trying on: {problem}");
-            self.complained = Some(Instant::now());
         }
     }
 }

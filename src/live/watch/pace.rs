@@ -3,6 +3,8 @@
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::Duration;
 
+use crate::live::complaint;
+
 /// Times of a watch. Tests have shorter ones.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
@@ -36,7 +38,7 @@ impl Default for Pace {
             answer: Duration::from_secs(60),
             // Source: client-go's minWatchTimeout.
             lifetime: Duration::from_secs(300),
-            complain_again: Duration::from_secs(60),
+            complain_again: complaint::TELL_AGAIN,
             lead_soon: Duration::from_millis(500),
             look_again: Duration::from_secs(30),
         }
@@ -45,7 +47,7 @@ impl Default for Pace {
 
 impl Pace {
     /// Waits after the `failures`-th failure in a row, counted from 0.
-    pub(super) async fn wait(&self, failures: u32) {
+    pub(in crate::live) async fn wait(&self, failures: u32) {
         tokio::time::sleep(self.pause(failures).mul_f64(0.5 + unit() / 2.0)).await;
     }
 

@@ -22,8 +22,8 @@ pub struct Probes {
     pub leader_election: Option<CheckFn>,
     /// Whether the process is ending.
     pub ending: Arc<dyn Fn() -> bool + Send + Sync>,
-    /// Whether every watched kind has been listed and reached the engine.
-    pub synced: Arc<dyn Fn() -> bool + Send + Sync>,
+    /// Whether every watched kind has been listed and reached the engine, or what is missing.
+    pub synced: CheckFn,
 }
 
 struct Check {
@@ -54,9 +54,15 @@ impl Health {
             let run = leader_election.clone()?;
             Some(Check { name: "leaderElection", run })
         };
-        let shutdown = said("shutdown", "process is shutting down", move || !ending());
-        let problem = "handlers are not fully synchronized";
-        let synced = said("sched-handler-sync", problem, move || synced());
+        let shutdown = move || match ending() {
+            true => Err("process is shutting down".to_owned()),
+            false => Ok(()),
+        };
+        let shutdown = Check { name: "shutdown", run: Arc::new(shutdown) };
+        let synced = move || {
+            synced().map_err(|missing| format!("handlers are not fully synchronized: {missing}"))
+        };
+        let synced = Check { name: "sched-handler-sync", run: Arc::new(synced) };
         let mut readyz: Vec<Check> = leader().into_iter().collect();
         readyz.extend([shutdown, synced]);
         let checks = BTreeMap::from([
@@ -169,15 +175,6 @@ impl Health {
         }
         page
     }
-}
-
-fn said(
-    name: &'static str,
-    problem: &'static str,
-    good: impl Fn() -> bool + Send + Sync + 'static,
-) -> Check {
-    let run = move || if good() { Ok(()) } else { Err(problem.to_owned()) };
-    Check { name, run: Arc::new(run) }
 }
 
 /// Returns the values of a key, each once; a key without a value has the empty one.

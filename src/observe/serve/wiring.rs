@@ -38,7 +38,7 @@ pub struct Served {
 }
 
 impl Serving {
-    /// Opens the port. `synced` tells whether all that is watched has been listed.
+    /// Opens the port. `synced` tells what of all that is watched has not been listed.
     ///
     /// # Errors
     /// [`ServeError`], in one line.
@@ -46,7 +46,7 @@ impl Serving {
         self,
         election: Option<&Election>,
         metrics: &Metrics,
-        synced: Arc<dyn Fn() -> bool + Send + Sync>,
+        synced: CheckFn,
     ) -> Result<Served, ServeError> {
         let ending = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&ending);

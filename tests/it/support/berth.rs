@@ -64,12 +64,23 @@ impl Berth {
         fs::write(&config_path, named).expect("the configuration is written");
         let config = format!("--config={}", config_path.display());
         let own = [config.as_str(), "--secure-port=0", "-v=5"];
-        let args: Vec<String> = own.iter().chain(flags).map(|arg| (*arg).to_owned()).collect();
-        let log = folder.join("berth.log");
+        Berth::start_as_told(&folder.join("berth.log"), &[&own, flags].concat())
+    }
+
+    /// Starts it with these flags and no others.
+    pub(crate) fn start_as_told(log: &Path, flags: &[&str]) -> Berth {
+        Berth::start_with_env(log, &[], flags)
+    }
+
+    /// The same with variables of the environment, each `NAME=value`.
+    pub(crate) fn start_with_env(log: &Path, variables: &[String], flags: &[&str]) -> Berth {
         // A log is appended to, and this one is to begin with us.
-        let _ = fs::remove_file(&log);
-        let binary = Path::new(env!("CARGO_BIN_EXE_berth"));
-        let process = Process::start("berth", binary, &args, &log).expect("the binary starts");
+        let _ = fs::remove_file(log);
+        let binary = env!("CARGO_BIN_EXE_berth").to_owned();
+        let flags = flags.iter().map(|flag| (*flag).to_owned());
+        let args: Vec<String> = variables.iter().cloned().chain([binary]).chain(flags).collect();
+        let env = Path::new("/usr/bin/env");
+        let process = Process::start("berth", env, &args, log).expect("the binary starts");
         Berth { process }
     }
 

@@ -10,7 +10,8 @@ fn health(synced: bool, leader: Option<bool>) -> Health {
     let leader_election = leader.map(|good| -> CheckFn {
         Arc::new(move || if good { Ok(()) } else { Err("lease expired".to_owned()) })
     });
-    let (ending, synced) = (Arc::new(|| false), Arc::new(move || synced));
+    let missing = move || if synced { Ok(()) } else { Err("not listed yet: pods".to_owned()) };
+    let (ending, synced) = (Arc::new(|| false), Arc::new(missing));
     Health::new(Probes { leader_election, ending, synced })
 }
 
@@ -40,7 +41,8 @@ async fn pages_are_those_of_kube_scheduler() {
                     warn: some health checks cannot be excluded: no matches for \"x\"\n\
                     readyz check passed\n";
     check(&health, "/readyz?verbose&exclude=sched-handler-sync&exclude=x", 200, excluded).await;
-    let why = "internal server error: handlers are not fully synchronized\n";
+    let why = "internal server error: handlers are not fully synchronized: not listed yet: \
+               pods\n";
     check(&health, "/readyz/sched-handler-sync", 500, why).await;
     check(&health, "/readyz/ping", 404, "404 page not found\n").await;
 }
@@ -61,7 +63,7 @@ async fn an_ending_process_is_not_ready_but_alive() {
     let ends = Arc::new(AtomicBool::new(false));
     let seen = Arc::clone(&ends);
     let ending = Arc::new(move || seen.load(Ordering::Relaxed));
-    let health = Health::new(Probes { leader_election: None, ending, synced: Arc::new(|| true) });
+    let health = Health::new(Probes { leader_election: None, ending, synced: Arc::new(|| Ok(())) });
     check(&health, "/readyz", 200, "ok").await;
     ends.store(true, Ordering::Relaxed);
     assert_eq!(page(&health, "/readyz").await.0, 500);
