@@ -48,6 +48,7 @@ mod server;
 mod silent;
 mod started;
 mod stopped;
+mod takeover;
 mod watches;
 
 use crate::failed::Outcome;
@@ -97,6 +98,7 @@ pub const ROWS: &[&Row] = &[
     &leaders::MEDDLED,
     &endings::TERMINATED,
     &endings::KILLED,
+    &takeover::TAKEOVER,
     &leaders::STARVED,
 ];
 

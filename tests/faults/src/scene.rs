@@ -153,7 +153,7 @@ impl Scene {
             program: self.program,
             user,
             kubeconfig: &self.proxy.kubeconfig(&self.stand, user)?,
-            electing: self.setting.electing,
+            election: self.setting.election,
             folder: &self.folder,
             config,
             flags,

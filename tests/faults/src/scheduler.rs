@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 use berth_stand::{Process, Stand, try_wait_for};
 use serde_json::{Value, json};
 
+use crate::SOON;
 use crate::failed::{Failed, Outcome};
-use crate::{ELECTION, SOON};
+use crate::stage::Election;
 
 /// Which program is tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -33,8 +34,8 @@ pub struct Launch<'a> {
     /// The user of `kubeconfig`.
     pub user: &'a str,
     pub kubeconfig: &'a Path,
-    /// Whether it runs for the Lease of [`ELECTION`].
-    pub electing: bool,
+    /// The Lease that it runs for, if it does.
+    pub election: Option<Election>,
     /// Where configuration and log go.
     pub folder: &'a Path,
     /// Merged into the configuration's top level, section by section.
@@ -183,8 +184,8 @@ fn configuration(launch: &Launch<'_>) -> Value {
         },
         "leaderElection": {"leaderElect": false},
     });
-    if launch.electing {
-        config["leaderElection"] = ELECTION.configuration();
+    if let Some(election) = launch.election {
+        config["leaderElection"] = election.configuration();
     }
     for (section, value) in launch.config.as_object().into_iter().flatten() {
         merge(&mut config[section.as_str()], value);

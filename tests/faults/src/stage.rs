@@ -13,17 +13,29 @@ pub(crate) const REPLICAS: [&str; 3] = ["replica-1", "replica-2", "replica-3"];
 #[derive(Clone, Copy)]
 pub struct Setting {
     pub name: &'static str,
-    /// Whether the schedulers run for the Lease of [`ELECTION`].
-    pub electing: bool,
+    /// What the schedulers run for, if they do.
+    pub election: Option<Election>,
     /// Changes how the stand is started.
     pub options: fn(&mut Options),
 }
 
 impl Setting {
     /// One scheduler, no election, everybody may do everything.
-    pub const PLAIN: Setting = Setting { name: "plain", electing: false, options: |_| {} };
+    pub const PLAIN: Setting = Setting { name: "plain", election: None, options: |_| {} };
     /// Up to three schedulers that run for one Lease.
-    pub const ELECTING: Setting = Setting { name: "electing", electing: true, options: |_| {} };
+    pub const ELECTING: Setting =
+        Setting { name: "electing", election: Some(ELECTION), options: |_| {} };
+    /// The same with the times of kube-scheduler's defaults.
+    pub const ELECTING_BY_DEFAULT: Setting = Setting {
+        name: "electing-by-default",
+        election: Some(Election {
+            lease_duration: Duration::from_secs(15),
+            renew_deadline: Duration::from_secs(10),
+            retry_period: Duration::from_secs(2),
+            ..ELECTION
+        }),
+        options: |_| {},
+    };
 
     /// All groups, a history that a checker can read, and a token for each replica.
     pub(crate) fn stand_options(&self) -> Options {
@@ -44,13 +56,13 @@ impl Setting {
         let replica = |user: &str| Replica {
             user: user.to_owned(),
             scheduler_names: vec!["default-scheduler".to_owned()],
-            lease: self.electing.then(|| ELECTION.rule()),
+            lease: self.election.map(|election| election.rule()),
         };
         REPLICAS.map(replica).to_vec()
     }
 }
 
-/// The Lease that electing schedulers run for.
+/// The Lease that electing schedulers run for; all settings have the same, with their own times.
 #[derive(Clone, Copy, Debug)]
 pub struct Election {
     pub namespace: &'static str,

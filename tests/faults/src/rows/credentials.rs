@@ -105,7 +105,7 @@ fn token(scene: &mut Scene) -> Outcome {
 /// The schedulers may do what a role says, and no more.
 const BY_ROLE: Setting = Setting {
     name: "by-role",
-    electing: false,
+    election: None,
     options: |options| {
         options.authorization = Authorization::Rbac;
         let user = |name: &str| User { name: name.to_owned(), groups: Vec::new() };

@@ -8,7 +8,7 @@ use super::server::n_answered;
 use crate::SOON;
 use crate::failed::{Failed, Outcome};
 use crate::proxy::{Exchange, Injection, Requests, Rule, Told};
-use crate::scene::Scene;
+use crate::scene::{Scene, holder};
 use crate::scheduler::Scheduler;
 use crate::stage::REPLICAS;
 
@@ -75,6 +75,17 @@ pub(super) fn writes_of(scene: &Scene, user: &str, from: usize) -> String {
     let writes = exchanges.iter().filter(|e| e.asked.user == user && e.asked.is_write());
     let told = |e: &Exchange| format!("{} ({:?})", e.asked.line(), e.told);
     writes.map(told).collect::<Vec<_>>().join("\n")
+}
+
+/// Returns how long after the Lease was released the new leader took it.
+pub(super) fn waited_after_release(scene: &Scene, from: usize, new: &str) -> Outcome<Duration> {
+    let exchanges = scene.proxy.exchanges(from);
+    let released = exchanges.iter().find(|e| holder(e).is_some_and(|holder| holder.is_empty()));
+    let taken = exchanges.iter().find(|e| e.asked.user == new && holder(e).is_some());
+    let (Some(released), Some(taken)) = (released, taken) else {
+        return Err(Failed::Wrong("the Lease was not released".to_owned()));
+    };
+    Ok(taken.at.saturating_duration_since(released.at))
 }
 
 /// Tells whether its sender hung up before it was answered.

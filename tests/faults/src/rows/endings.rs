@@ -3,10 +3,12 @@
 use berth_stand::try_wait_for;
 
 use super::Row;
-use super::election::{self, burst_under_way, start, successor, take, was_left};
+use super::election::{
+    self, burst_under_way, start, successor, take, waited_after_release, was_left,
+};
 use crate::failed::Outcome;
 use crate::proxy::{Exchange, Requests, Rule};
-use crate::scene::{Scene, check, holder};
+use crate::scene::{Scene, check};
 use crate::stage::{REPLICAS, Setting};
 use crate::{ELECTION, SOON};
 
@@ -30,22 +32,11 @@ fn terminated(scene: &mut Scene) -> Outcome {
     let left = scene.proxy.count(from, was_left);
     check(left == 0, format!("{left} binds were left before their answers came"))?;
     let new = successor(scene, &old)?;
-    taken_at_once(scene, from, &new)?;
+    let waited = waited_after_release(scene, from, &new)?;
+    check(waited < ELECTION.lease_duration, format!("the next one waited {waited:?}"))?;
     drop(slow);
     scene.all_bound(SOON)?;
     start(scene, &old)
-}
-
-/// The Lease was released, and taken before it could have expired.
-fn taken_at_once(scene: &Scene, from: usize, new: &str) -> Outcome {
-    let exchanges = scene.proxy.exchanges(from);
-    let released = exchanges.iter().find(|e| holder(e).is_some_and(|holder| holder.is_empty()));
-    let taken = exchanges.iter().find(|e| e.asked.user == new && holder(e).is_some());
-    let (Some(released), Some(taken)) = (released, taken) else {
-        return check(false, "the Lease was not released");
-    };
-    let waited = taken.at.saturating_duration_since(released.at);
-    check(waited < ELECTION.lease_duration, format!("the next one waited {waited:?}"))
 }
 
 pub(super) const KILLED: Row = Row {

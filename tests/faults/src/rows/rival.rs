@@ -67,7 +67,7 @@ fn start(scene: &Scene) -> Outcome<Scheduler> {
             program: Program::KubeScheduler,
             user: "admin",
             kubeconfig: &scene.stand.kubeconfig_path("admin")?,
-            electing: false,
+            election: None,
             folder: scene.folder(),
             config: json!({"profiles": [{"schedulerName": OTHER}]}),
             flags: &[],

@@ -17,7 +17,8 @@ impl Scene {
     /// [`Failed::Audit`] if the auditor lags behind, [`Failed::Wrong`] if it lacks evidence.
     pub(crate) fn judge(&mut self) -> Outcome<Vec<Violation>> {
         self.auditor.caught_up(SOON)?;
-        let limits = Limits { write_timeout: ELECTION.write_timeout(), ..Limits::default() };
+        let write_timeout = self.setting.election.unwrap_or(ELECTION).write_timeout();
+        let limits = Limits { write_timeout, ..Limits::default() };
         let report = self.auditor.judge_by(&limits);
         if !report.problems.is_empty() {
             return Err(Failed::Wrong(format!("the auditor's evidence has gaps:\n{report}")));

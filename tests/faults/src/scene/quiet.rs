@@ -84,7 +84,7 @@ impl Scene {
         if self.program == Program::Berth {
             self.lists_only_what_expired()?;
             // A standby has not listed what it will decide on, and says so instead of comparing.
-            let leader = self.setting.electing.then(|| self.leader()).transpose()?;
+            let leader = self.setting.election.map(|_| self.leader()).transpose()?;
             let decides =
                 |s: &&mut Scheduler| leader.as_ref().is_none_or(|leader| *leader == s.user);
             self.schedulers.iter_mut().filter(decides).try_for_each(converges)?;
@@ -107,7 +107,7 @@ impl Scene {
             let (user, resource) = listed;
             let spoiled = self.spoiled.get(listed).copied().unwrap_or_default();
             let starts = self.starts.get(user).copied().unwrap_or_default();
-            let each = if self.setting.electing && resource == "pods" { 2 } else { 1 };
+            let each = if self.setting.election.is_some() && resource == "pods" { 2 } else { 1 };
             let expired = self.proxy.watches(resource).user(user).expired();
             if *lists > starts * each + expired + spoiled {
                 return Err(Failed::Wrong(format!(
