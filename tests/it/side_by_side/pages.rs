@@ -35,6 +35,14 @@ pub(super) fn compare(stand: &Stand, sides: &Sides, rows: &mut Rows) {
     let metrics = text("/metrics");
     rows.add_maps("metrics family", &[0, 1].map(|at| families(&metrics[at])));
     rows.add_maps("metrics words", &[0, 1].map(|at| words(&metrics[at])));
+    // Names, stages and values of all gates, those of general availability included.
+    let gates = [0, 1].map(|at| {
+        let mut gates = series(&metrics[at]);
+        gates.retain(|name, _| name.starts_with("kubernetes_feature_enabled "));
+        assert!(gates.len() > 150, "{} gates are told of", gates.len());
+        gates
+    });
+    rows.add_maps("gate", &gates);
     // Both list the pods of both.
     let resources = sides.ask(&admin, "/metrics/resources");
     rows.add_maps("resources", &[0, 1].map(|at| series(&resources[at].text())));
