@@ -96,6 +96,73 @@ fn a_rotated_token_file_is_read_again() {
     assert_eq!(berth.terminate(), Some(0));
 }
 
+/// As a kubelet mounts it: files behind a link that is moved when the token is rotated.
+struct ServiceAccount {
+    /// The outermost folder that was made, and goes again.
+    made: PathBuf,
+    folder: PathBuf,
+}
+
+impl ServiceAccount {
+    /// Mounts it where every pod has it, which is possible where that is ours to make. Otherwise it
+    /// says that the test is skipped.
+    fn mount_or_skip(ca_pem: &str, token: &str) -> Option<ServiceAccount> {
+        let folder = PathBuf::from("/var/run/secrets/kubernetes.io/serviceaccount");
+        let absent = folder.ancestors().take_while(|folder| !folder.exists()).last();
+        let made = absent.map(Path::to_path_buf);
+        let Some(made) = made.filter(|_| fs::create_dir_all(&folder).is_ok()) else {
+            eprintln!("skipped a_pod_uses_its_service_account: {folder:?} is not ours to make");
+            return None;
+        };
+        let account = ServiceAccount { made, folder };
+        account.rotate(ca_pem, token, "first");
+        for file in ["token", "ca.crt", "namespace"] {
+            let to = Path::new("..data").join(file);
+            std::os::unix::fs::symlink(to, account.folder.join(file)).expect("a link");
+        }
+        Some(account)
+    }
+
+    fn rotate(&self, ca_pem: &str, token: &str, version: &str) {
+        let data = self.folder.join(format!("..{version}"));
+        fs::create_dir(&data).expect("a folder");
+        let files = [("token", token), ("ca.crt", ca_pem), ("namespace", "berth-system")];
+        files.iter().for_each(|(name, text)| fs::write(data.join(name), text).expect("a file"));
+        let link = self.folder.join("..data_tmp");
+        std::os::unix::fs::symlink(format!("..{version}"), &link).expect("a link");
+        fs::rename(link, self.folder.join("..data")).expect("the link is moved");
+    }
+}
+
+impl Drop for ServiceAccount {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.made);
+    }
+}
+
+#[test]
+fn a_pod_uses_its_service_account() {
+    let Some(scene) = Scene::start() else { return };
+    let ca = fs::read_to_string(scene.proxy.folder().join("ca.crt")).expect("a CA");
+    let (ca, token) = (ca.as_str(), |user| scene.stand.token(user));
+    let Some(account) = ServiceAccount::mount_or_skip(ca, &token(ADMIN)) else { return };
+    let server = scene.kubeconfig["clusters"][0]["cluster"]["server"].as_str().expect("a server");
+    let (host, port) =
+        server.trim_start_matches("https://").rsplit_once(':').expect("a host and its port");
+    let variables =
+        [format!("KUBERNETES_SERVICE_HOST={host}"), format!("KUBERNETES_SERVICE_PORT={port}")];
+    let flags = ["--leader-elect=false", "--secure-port=0", "-v=5"];
+    let berth = Berth::start_with_env(&scene.file("berth.log"), &variables, &flags);
+    scene.bind("before");
+    assert_eq!((scene.n_binds_by(ADMIN), scene.n_binds_by(OTHER)), (1, 0));
+    account.rotate(ca, &token(OTHER), "second");
+    let _revoked = scene.revoke(ADMIN);
+    scene.bind("after");
+    assert_eq!((scene.n_binds_by(ADMIN), scene.n_binds_by(OTHER)), (1, 1));
+    assert!(berth.log().contains("credentials have changed"), "{}", berth.log());
+    assert_eq!(berth.terminate(), Some(0));
+}
+
 #[test]
 fn a_plugin_is_run_again_when_its_token_expires_and_when_it_is_refused() {
     let Some(scene) = Scene::start() else { return };
