@@ -221,24 +221,39 @@ async fn open_port(
     let Some(serving) = run.serve.take() else { return Ok(None) };
     let metrics = run.metrics.clone();
     let once = AtomicBool::new(false);
-    // As upstream's check: once everything has been listed it stays passed.
-    let synced = move || {
-        if once.load(Ordering::Relaxed) {
-            return Ok(());
-        }
-        let Some(kinds) = watched.get() else {
-            return Err("the API server has not answered yet".to_owned());
-        };
-        let names = kinds.iter().map(|kind| kinds::resource(*kind));
-        let waiting: Vec<String> = names.filter(|name| !metrics.is_synced(name)).collect();
-        if waiting.is_empty() {
-            once.store(true, Ordering::Relaxed);
-            return Ok(());
-        }
-        Err(format!("not listed yet: {}", waiting.join(", ")))
-    };
+    let synced = move || is_current(watched.get(), &metrics, &once);
     let served = serving.start(run.election.as_ref(), &run.metrics, Arc::new(synced)).await?;
     Ok(Some(served))
+}
+
+/// Says what of the watched kinds is missing. As upstream's check: once everything has been listed it
+/// stays passed, here unless the server is not heard any more.
+fn is_current(
+    watched: Option<&Vec<Kind>>,
+    metrics: &Metrics,
+    once: &AtomicBool,
+) -> Result<(), String> {
+    let Some(kinds) = watched else {
+        return Err("the API server has not answered yet".to_owned());
+    };
+    let missing = |is_missing: &dyn Fn(&str) -> bool| {
+        let names = kinds.iter().map(|kind| kinds::resource(*kind));
+        let missing: Vec<String> = names.filter(|name| is_missing(name)).collect();
+        missing.join(", ")
+    };
+    let overdue = missing(&|name| metrics.is_overdue(name));
+    if !overdue.is_empty() {
+        return Err(format!("nothing is heard of {overdue}"));
+    }
+    if once.load(Ordering::Relaxed) {
+        return Ok(());
+    }
+    let unlisted = missing(&|name| !metrics.is_synced(name));
+    if !unlisted.is_empty() {
+        return Err(format!("not listed yet: {unlisted}"));
+    }
+    once.store(true, Ordering::Relaxed);
+    Ok(())
 }
 
 /// Returns the name of this machine or pod, as events carry it.
@@ -247,4 +262,28 @@ fn hostname() -> String {
     let name = kernel.or_else(|| std::env::var("HOSTNAME").ok()).unwrap_or_default();
     let name = name.trim();
     if name.is_empty() { "unknown".to_owned() } else { name.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_ready_once_all_is_listed_and_as_long_as_the_server_is_heard() {
+        let (metrics, once) = (Metrics::default(), AtomicBool::new(false));
+        let kinds = vec![Kind::Node, Kind::Pod];
+        let missing = |kinds| is_current(kinds, &metrics, &once).err().unwrap_or_default();
+        assert_eq!(missing(None), "the API server has not answered yet");
+        metrics.synced("nodes", true);
+        assert_eq!(missing(Some(&kinds)), "not listed yet: pods");
+        metrics.synced("pods", true);
+        assert_eq!(missing(Some(&kinds)), "");
+        // A new list is no reason, as upstream.
+        metrics.synced("nodes", false);
+        assert_eq!(missing(Some(&kinds)), "");
+        metrics.overdue("nodes", true);
+        assert_eq!(missing(Some(&kinds)), "nothing is heard of nodes");
+        metrics.overdue("nodes", false);
+        assert_eq!(missing(Some(&kinds)), "");
+    }
 }

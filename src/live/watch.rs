@@ -79,6 +79,12 @@ pub struct Watch {
     /// Those that were told in an event.
     reported: BTreeMap<Key, String>,
     synced: bool,
+    /// When the server was last heard, in a list or a watch.
+    heard: Instant,
+    /// That is so long ago that what is known may be old.
+    overdue: bool,
+    /// The last list is good enough to decide on.
+    good: bool,
     complaint: Complaint,
 }
 
@@ -92,6 +98,9 @@ impl Watch {
             told: BTreeMap::new(),
             reported: BTreeMap::new(),
             synced: false,
+            heard: Instant::now(),
+            overdue: false,
+            good: false,
             complaint: Complaint::default(),
         }
     }
@@ -125,8 +134,10 @@ impl Watch {
             match self.list().await {
                 Ok(version) => {
                     failures = 0;
+                    self.good = decides;
+                    self.note_heard();
+                    self.note_current();
                     self.recovered();
-                    self.set_synced(decides);
                     match decides {
                         true => self.watch_from(version).await,
                         false => self.watch_until_led(version).await,
@@ -168,7 +179,14 @@ impl Watch {
         let (mut failures, mut refusals, mut silences) = (0, 0, 0);
         loop {
             let begun = Instant::now();
-            let end = self.follow(&mut version).await;
+            let end = match self.follow(&mut version).await {
+                // It was to bring a bookmark at least.
+                End::Ended { events: 0 } if self.overdue => End::Silent { heard: false },
+                end => end,
+            };
+            if self.heard.elapsed() >= self.source.pace.idle {
+                self.note_overdue();
+            }
             let progress = matches!(end, End::Ended { events } if events > 0)
                 || begun.elapsed() >= self.source.pace.short;
             if progress {
@@ -190,7 +208,6 @@ impl Watch {
                     silences = if heard { 1 } else { silences + 1 };
                     if silences >= SILENCES_MAX {
                         self.complain("watch", "the server says nothing, listing again");
-                        self.set_synced(false);
                         return;
                     }
                     continue;
@@ -221,6 +238,33 @@ impl Watch {
             self.source.api.metrics().synced(&self.resource, synced);
             self.send(Input::Watch { kind: self.resource.clone(), synced });
         }
+    }
+
+    fn note_heard(&mut self) {
+        self.heard = Instant::now();
+        self.source.api.metrics().heard(&self.resource);
+    }
+
+    /// What may be old is not decided on until the server is heard again.
+    fn note_overdue(&mut self) {
+        if self.overdue {
+            return;
+        }
+        self.overdue = true;
+        self.source.api.metrics().overdue(&self.resource, true);
+        let silent_s = self.heard.elapsed().as_secs();
+        warn!(resource = %self.resource, silent_s, "nothing is heard: what is known may be old");
+        self.set_synced(false);
+    }
+
+    /// What is known is what there is, or was a moment ago.
+    fn note_current(&mut self) {
+        if self.overdue {
+            self.overdue = false;
+            self.source.api.metrics().overdue(&self.resource, false);
+            info!(resource = %self.resource, "heard again");
+        }
+        self.set_synced(self.good);
     }
 
     /// Takes over an object that is there.

@@ -191,11 +191,23 @@ impl Metrics {
         gauge.set(f64::from(u8::from(synced)));
     }
 
+    /// Notes that nothing was heard of a resource for too long, or that it was heard of again.
+    pub fn overdue(&self, resource: &str, overdue: bool) {
+        let gauge = self.families().watch_overdue.with_label_values(&[resource]);
+        gauge.set(f64::from(u8::from(overdue)));
+    }
+
+    /// Tells whether nothing was heard of a resource for too long.
+    pub fn is_overdue(&self, resource: &str) -> bool {
+        self.families().watch_overdue.with_label_values(&[resource]).get() == 1.0
+    }
+
     /// Notes that a resource is not watched any more.
     pub fn unwatched(&self, resource: &str) {
         lock(&self.shared.heard).remove(resource);
         // It fails for labels that nobody has set.
         let _ = self.families().watch_synced.remove_label_values(&[resource]);
+        let _ = self.families().watch_overdue.remove_label_values(&[resource]);
         let _ = self.families().watch_lag.remove_label_values(&[resource]);
     }
 

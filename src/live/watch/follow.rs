@@ -58,8 +58,9 @@ impl Watch {
             return failed(Answer { status: head.status, headers: head.headers, body }.failure());
         }
         let (mut lines, mut events, mut heard) = (Lines::default(), 0, false);
+        let idle = self.source.pace.silence(self.overdue);
         loop {
-            let frame = match timeout(self.source.pace.idle, body.frame()).await {
+            let frame = match timeout(idle, body.frame()).await {
                 Ok(Some(Ok(frame))) => frame,
                 Ok(Some(Err(error))) => return broken(events, &with_sources(&error)),
                 Ok(None) => return End::Ended { events },
@@ -69,7 +70,7 @@ impl Watch {
                 }
             };
             let Ok(data) = frame.into_data() else { continue };
-            self.source.api.metrics().heard(&self.resource);
+            self.note_heard();
             heard = true;
             lines.push(&data);
             while let Some(line) = lines.next() {
@@ -81,6 +82,9 @@ impl Watch {
                     Ok(()) => events += 1,
                     Err(end) => return end,
                 }
+            }
+            if events > 0 && self.overdue {
+                self.note_current();
             }
             if lines.rest.len() > LINE_MAX {
                 return End::Refused("an event without end".to_owned());
@@ -135,7 +139,7 @@ impl Watch {
         let mut path = format!(
             "{}?watch=true&allowWatchBookmarks=true&timeoutSeconds={}&resourceVersion={}",
             kinds::list_path(self.kind),
-            self.source.pace.timeout_seconds(),
+            self.source.pace.timeout_seconds(self.overdue),
             escaped(version),
         );
         if let Some(selector) = kinds::selector(self.kind) {

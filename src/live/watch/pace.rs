@@ -16,6 +16,9 @@ pub struct Pace {
     /// A stream that says nothing for so long is taken for dead: servers send a bookmark a minute.
     /// If the next one says nothing either, a list tells how it stands.
     pub idle: Duration,
+    /// A watch after such a silence is given so long, and the server asked to end it after half of
+    /// that: a bookmark comes two seconds before the end.
+    pub probe: Duration,
     /// One page of a list, and the head of a watch's answer, may take so long.
     pub answer: Duration,
     /// The server is asked to end a stream after a random time of one to two of these.
@@ -35,6 +38,7 @@ impl Default for Pace {
             pause_max: Duration::from_secs(10),
             short: Duration::from_secs(1),
             idle: Duration::from_secs(90),
+            probe: Duration::from_secs(12),
             answer: Duration::from_secs(60),
             // Source: client-go's minWatchTimeout.
             lifetime: Duration::from_secs(300),
@@ -56,9 +60,18 @@ impl Pace {
         self.pause_min.saturating_mul(doubled).min(self.pause_max)
     }
 
-    /// Returns the `timeoutSeconds` of one watch.
-    pub(super) fn timeout_seconds(&self) -> u64 {
-        self.lifetime.mul_f64(1.0 + unit()).as_secs().max(1)
+    /// Returns the `timeoutSeconds` of one watch, of one after a silence if `overdue`.
+    pub(super) fn timeout_seconds(&self, overdue: bool) -> u64 {
+        let lifetime = match overdue {
+            true => self.probe / 2,
+            false => self.lifetime.mul_f64(1.0 + unit()),
+        };
+        lifetime.as_secs().max(1)
+    }
+
+    /// Returns how long a stream may say nothing.
+    pub(super) fn silence(&self, overdue: bool) -> Duration {
+        if overdue { self.idle.min(self.probe) } else { self.idle }
     }
 }
 
@@ -77,6 +90,7 @@ mod tests {
         let pace = Pace::default();
         let pauses = [0, 1, 2, 5, 6, 40].map(|failures| pace.pause(failures).as_millis());
         assert_eq!(pauses, [250, 500, 1000, 8000, 10_000, 10_000]);
-        assert!((300..=600).contains(&pace.timeout_seconds()));
+        assert!((300..=600).contains(&pace.timeout_seconds(false)));
+        assert_eq!(pace.timeout_seconds(true), 6);
     }
 }

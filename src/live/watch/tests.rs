@@ -116,7 +116,7 @@ impl Play {
         let pace = Pace {
             pause_min: Duration::from_millis(1),
             pause_max: Duration::from_millis(5),
-            idle: Duration::from_millis(200),
+            idle: Duration::from_secs(1),
             ..Pace::default()
         };
         let rate = Arc::new(TokenBucket::new(-1.0, 1));
@@ -238,8 +238,11 @@ fn a_silent_stream_is_begun_anew() {
         SilentStream(vec![event("ADDED", &node("a", "1", 6))]),
         Stream(vec![event("ADDED", &node("b", "2", 7))]),
     ]);
-    assert_eq!(play.hears(3), ["nodes true", "+a", "+b"]);
+    // Nothing is decided on what may be old.
+    assert_eq!(play.hears(5), ["nodes true", "+a", "nodes false", "+b", "nodes true"]);
     assert_eq!(play.asked(3), ["list", "watch 5", "watch 6"]);
+    let heads = play.seen.lock().unwrap();
+    assert!(heads[2].contains("timeoutSeconds=6&"), "{}", heads[2]);
 }
 
 #[test]

@@ -114,6 +114,7 @@ families! {
         plans: "berth_plans",
         unconfirmed: "berth_unconfirmed_writes",
         watch_lag: "berth_watch_lag_seconds",
+        watch_overdue: "berth_watch_overdue",
         watch_synced: "berth_watch_synced",
         process_max_fds: "process_max_fds",
         process_open_fds: "process_open_fds",

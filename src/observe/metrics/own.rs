@@ -65,6 +65,11 @@ pub const OWN: &[Family] = &[
         "Time since the server last said something on the watch, be it a bookmark (one a minute): \
          what is known may be so old, not older.",
     ),
+    gauge(
+        "berth_watch_overdue",
+        &["resource"],
+        "Whether the server has said nothing for so long that nothing is decided on what is known.",
+    ),
     gauge("berth_watch_synced", &["resource"], "Whether the watch is up to date (1) or lists (0)."),
     counter("berth_watch_lists_total", &["resource"], "Lists that were read to their end."),
     counter(
