@@ -4,7 +4,7 @@
 //! event sender, whose outcomes come back as inputs. Nothing here decides anything.
 //!
 //! Reading order: `complaint`, [`credentials`], [`pool`], [`client`], [`rate`], [`kinds`], [`watch`],
-//! [`request`], [`outcome`], [`forbidden`], [`dispatch`], [`events`], [`clock`], `doubt`,
+//! [`request`], [`outcome`], [`forbidden`], [`dispatch`], [`events`], [`clock`], `doubt`, `strangers`,
 //! [`driver`], [`lease`], [`dialects`], [`optional`], [`preflight`], [`compare`]; `reach`, `discovery`
 //! and `start` put them together.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
@@ -32,6 +32,7 @@ pub mod rate;
 mod reach;
 pub mod request;
 mod start;
+mod strangers;
 pub mod watch;
 
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -21,6 +21,7 @@ use super::doubt;
 use super::events::{EventQueue, Happening, Subject};
 use super::planted;
 use super::request::About;
+use super::strangers::Strangers;
 use crate::observe::metrics::Recorder;
 use crate::wire::dialect::DialectDef;
 
@@ -43,6 +44,7 @@ pub struct Driver {
     pub events: Arc<EventQueue>,
     pub clock: Clock,
     pub told: Told,
+    pub strangers: Strangers,
     pub recorder: Recorder,
     pub asked: Asked,
 }
@@ -118,6 +120,7 @@ impl Driver {
             Input::Cluster(ClusterEvent::PodApplied(pod)) => self.told.pod(pod),
             Input::Cluster(_) | Input::Outcome { .. } | Input::Answer { .. } => {}
         }
+        self.strangers.see(&input, self.engine.cluster());
         let drains = matches!(input, Input::Drain);
         let mut doubted = None;
         if let Input::Cluster(event) = &input

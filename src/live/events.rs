@@ -101,6 +101,7 @@ pub enum What {
     BelowMinimum,
     InvalidGpuTopology,
     InvalidTopology,
+    BoundByAnother,
 }
 
 impl Happening {
@@ -124,6 +125,14 @@ impl Happening {
 
     pub fn below_minimum(pod: PodRef, scheduler_name: Text, message: Text) -> Happening {
         Happening::new(pod, scheduler_name, What::BelowMinimum, message)
+    }
+
+    /// Somebody else has bound a pod of ours.
+    pub fn bound_by_another(pod: PodRef, scheduler_name: Text, node: &Text) -> Happening {
+        let note = format!(
+            "Bound to {node} by somebody else: is another scheduler of the name {scheduler_name} installed?"
+        );
+        Happening::new(pod, scheduler_name, What::BoundByAnother, note.into())
     }
 
     /// What a node says of its GPUs can't be understood.

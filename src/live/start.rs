@@ -25,6 +25,7 @@ use super::optional::Optional;
 use super::planted::{self, Bug};
 use super::rate::TokenBucket;
 use super::reach::Clients;
+use super::strangers::Strangers;
 use super::watch::{Pace, Reporter, Source, Watch};
 use super::{Run, hostname};
 use crate::assemble::STACK_BYTES;
@@ -207,13 +208,15 @@ fn start_engine(
     };
     let scheduler_names: BTreeSet<Text> =
         run.profiles.iter().flat_map(|profile| profile.names().cloned()).collect();
-    let profiles = run.profiles;
+    let (profiles, metrics) = (run.profiles, run.metrics);
     let thread = std::thread::Builder::new().name("engine".to_owned());
     thread.stack_size(STACK_BYTES).spawn(move || {
-        let told = Told::new(scheduler_names);
+        let told = Told::new(scheduler_names.clone());
+        let strangers = Strangers::new(scheduler_names, metrics, Arc::clone(&events));
         let engine = Engine::new(profiles, setup);
         let clock = Clock::start();
-        let driver = Driver { engine, inputs, outbox, events, clock, told, recorder, asked };
+        let driver =
+            Driver { engine, inputs, outbox, events, clock, told, strangers, recorder, asked };
         let clean = driver.run();
         // Dropped without a word if the driver panics: that is heard too.
         let _ = ended.send(clean);

@@ -202,6 +202,11 @@ impl Metrics {
         self.families().watch_overdue.with_label_values(&[resource]).get() == 1.0
     }
 
+    /// Counts a bind by somebody else, of pods of `ours` or of `others`.
+    pub fn bound_by_another(&self, pods: &str) {
+        self.families().foreign_binds.with_label_values(&[pods]).inc();
+    }
+
     /// Notes that a resource is not watched any more.
     pub fn unwatched(&self, resource: &str) {
         lock(&self.shared.heard).remove(resource);

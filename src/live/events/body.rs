@@ -81,6 +81,7 @@ pub(super) fn event(happening: &Happening, name: &str, hostname: &str) -> Event 
         What::BelowMinimum => ("BelowMinimum", "Scheduling", "Warning"),
         What::InvalidGpuTopology => ("InvalidGpuTopology", "Reading", "Warning"),
         What::InvalidTopology => ("InvalidTopology", "Reading", "Warning"),
+        What::BoundByAnother => ("BoundByAnother", "Binding", "Warning"),
     };
     let subject = &happening.subject;
     let scheduler = happening.scheduler_name.as_str();

@@ -90,6 +90,7 @@ families! {
         polls: "berth_engine_polls_total",
         steps: "berth_engine_steps_total",
         events_dropped: "berth_events_dropped_total",
+        foreign_binds: "berth_foreign_binds_total",
         unscored_terms: "berth_unscored_preferred_terms_total",
         watch_lists: "berth_watch_lists_total",
         writes: "berth_writes_total",

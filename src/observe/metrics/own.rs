@@ -50,6 +50,11 @@ pub const OWN: &[Family] = &[
         &[],
         "Kubernetes events that were dropped, since too many waited.",
     ),
+    counter(
+        "berth_foreign_binds_total",
+        &["pods"],
+        "Binds by somebody else: of pods of ours, or of others on a node where pods of ours are.",
+    ),
     gauge("berth_ledger_objects", &["kind"], "Objects that the ledger knows, by kind."),
     gauge("berth_outbox_length", &["urgency"], "Writes that wait to be sent."),
     gauge("berth_plans", &[], "Plans under way."),
