@@ -1,4 +1,4 @@
-//! SIGUSR2: what the ledger holds, compared with what the API server says.
+//! SIGUSR2, and now and then by itself: what the ledger holds, compared with what the API server says.
 //!
 //! A picture is taken on the engine's thread, everything else happens beside it. Objects move while
 //! they are looked at, so what seems to differ is looked at again, the server first and the ledger
@@ -18,10 +18,10 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::signal::unix::Signal;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use super::client::Api;
 use super::dialects::Dialects;
@@ -42,6 +42,12 @@ const PASSES_MAX: u32 = 8;
 const GRACE: Duration = Duration::from_millis(500);
 /// More doubtful objects of a kind than this are listed instead of read one by one.
 const SINGLE_MAX: usize = 100;
+/// A comparison is made by itself so long after the last one, later if that took long: at most a
+/// hundredth of the time goes there.
+const EVERY: Duration = Duration::from_secs(600);
+const PART: u32 = 100;
+/// Where there are more pods and nodes than that only the signal asks, since all of them are read.
+const OBJECTS_MAX: f64 = 20_000.0;
 /// Lines about differences, and about assumed pods.
 const LINES_MAX: usize = 200;
 
@@ -78,14 +84,41 @@ struct Doubt {
 }
 
 impl Comparison {
-    /// Compares whenever the signal comes. One that comes meanwhile is heard once afterwards.
+    /// Compares whenever the signal comes, and when none has come for a while. One that comes
+    /// meanwhile is heard once afterwards.
     pub async fn run(self, mut signal: Signal) {
-        while signal.recv().await.is_some() {
-            info!("comparing the ledger with the API server");
-            match self.compare().await {
-                Ok(report) => report.log(),
-                Err(problem) => warn!("the ledger was not compared with the API server: {problem}"),
+        let mut pause = EVERY;
+        loop {
+            let asked = tokio::select! {
+                heard = signal.recv() => match heard {
+                    Some(()) => true,
+                    None => return,
+                },
+                () = tokio::time::sleep(pause) => false,
+            };
+            if !asked && self.api.metrics().ledger_size() > OBJECTS_MAX {
+                continue;
             }
+            let begun = Instant::now();
+            self.compare_and_tell(asked).await;
+            pause = pause_after(begun.elapsed());
+        }
+    }
+
+    async fn compare_and_tell(&self, asked: bool) {
+        if asked {
+            info!("comparing the ledger with the API server");
+        }
+        match self.compare().await {
+            Ok(report) => {
+                self.api.metrics().compared(report.differences.len());
+                report.log(asked);
+            }
+            Err(problem) if asked => {
+                warn!("the ledger was not compared with the API server: {problem}");
+            }
+            // A standby's is not up to date all of the time.
+            Err(problem) => debug!("the ledger was not compared with the API server: {problem}"),
         }
     }
 
@@ -134,6 +167,10 @@ impl Comparison {
     async fn picture(&self) -> Result<Picture, String> {
         self.camera.picture().await.ok_or("the engine has ended".to_owned())
     }
+}
+
+fn pause_after(took: Duration) -> Duration {
+    EVERY.max(took * PART)
 }
 
 async fn ask_again(
@@ -198,8 +235,10 @@ impl Report {
         }
     }
 
-    fn log(&self) {
-        for (id, node) in self.assumed.iter().take(LINES_MAX) {
+    /// Who asked is told what is under way too.
+    fn log(&self, asked: bool) {
+        let lines_max = if asked { LINES_MAX } else { 0 };
+        for (id, node) in self.assumed.iter().take(lines_max) {
             info!(pod = %id.key, %node, "assumed, not yet confirmed");
         }
         for (id, difference) in self.differences.iter().take(LINES_MAX) {

@@ -202,6 +202,18 @@ impl Metrics {
         self.families().watch_overdue.with_label_values(&[resource]).get() == 1.0
     }
 
+    /// Returns how many pods and nodes the ledger had when it was published last.
+    pub fn ledger_size(&self) -> f64 {
+        let of = |kind| self.families().ledger.with_label_values(&[kind]).get();
+        of("pods") + of("nodes")
+    }
+
+    /// Notes in how many objects ledger and API server differ.
+    pub fn compared(&self, differences: usize) {
+        let gauge = self.families().ledger_differences.with_label_values(handles::NO_LABELS);
+        gauge.set(differences as f64);
+    }
+
     /// Counts a bind by somebody else, of pods of `ours` or of `others`.
     pub fn bound_by_another(&self, pods: &str) {
         self.families().foreign_binds.with_label_values(&[pods]).inc();

@@ -132,3 +132,10 @@ fn a_wrong_sum_and_a_wrong_place_are_named() {
     ledger.places.clear();
     assert_eq!(misplaced(&ledger)[0].1.ledger, "counted on no node");
 }
+
+#[test]
+fn comparisons_take_a_hundredth_of_the_time_at_most() {
+    use std::time::Duration;
+    let pauses = [0, 1, 6, 30].map(|took| super::pause_after(Duration::from_secs(took)).as_secs());
+    assert_eq!(pauses, [600, 600, 600, 3000]);
+}

@@ -110,6 +110,7 @@ families! {
         classes: "berth_classes",
         busy_ratio: "berth_engine_busy_ratio",
         event_queue: "berth_event_queue_length",
+        ledger_differences: "berth_ledger_differences",
         ledger: "berth_ledger_objects",
         outbox: "berth_outbox_length",
         plans: "berth_plans",

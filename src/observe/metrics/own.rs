@@ -55,6 +55,11 @@ pub const OWN: &[Family] = &[
         &["pods"],
         "Binds by somebody else: of pods of ours, or of others on a node where pods of ours are.",
     ),
+    gauge(
+        "berth_ledger_differences",
+        &[],
+        "Objects in which ledger and API server differed when they were compared last.",
+    ),
     gauge("berth_ledger_objects", &["kind"], "Objects that the ledger knows, by kind."),
     gauge("berth_outbox_length", &["urgency"], "Writes that wait to be sent."),
     gauge("berth_plans", &[], "Plans under way."),
