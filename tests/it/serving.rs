@@ -39,7 +39,7 @@ impl Pages for Plain {
 }
 
 fn state() -> ServeState {
-    let (ending, synced) = (Arc::new(|| false), Arc::new(|| true));
+    let (ending, synced) = (Arc::new(|| false), Arc::new(|| Ok(())));
     ServeState {
         pages: Arc::new(Plain),
         health: Health::new(Probes { leader_election: None, ending, synced }),
