@@ -11,6 +11,7 @@ use crate::failed::Outcome;
 use crate::objects::gpu_node;
 use crate::proxy::Exchange;
 use crate::scene::{Scene, check};
+use crate::scheduler::Program;
 
 /// Servers send a bookmark a minute: three are missing by then.
 const NOTICED: Duration = Duration::from_secs(240);
@@ -18,7 +19,7 @@ const NOTICED: Duration = Duration::from_secs(240);
 pub(super) const HALF_OPEN: Row = Row {
     id: "F08",
     title: "watches are open and bring nothing: all of them, or those of nodes and every new one",
-    must: "notice by the bookmarks that are missing; decide nothing on the old state for ever",
+    must: "notice by the bookmarks that are missing, say so, and begin nothing on what may be old",
     slow: true,
     waits: true,
     repeat: half_open,
@@ -36,7 +37,7 @@ fn half_open(scene: &mut Scene) -> Outcome {
 fn all_silent(scene: &mut Scene) -> Outcome {
     let user = scene.scheduler()?.user.clone();
     let silent = scene.proxy.watches("").user(&user).black_hole();
-    let from = scene.proxy.n_exchanges();
+    let (from, told) = (scene.proxy.n_exchanges(), n_told(scene, "nodes"));
     scene.create(&gpu_node("n-late", 16))?;
     scene.create_pod("large", 16)?;
     let missed = has_missed(scene, &user, "pods")? && has_missed(scene, &user, "nodes")?;
@@ -45,6 +46,7 @@ fn all_silent(scene: &mut Scene) -> Outcome {
         let again = || (scene.proxy.count(from, anew) > 0).then_some(());
         try_wait_for(NOTICED, &format!("{resource} are watched anew"), again)?;
     }
+    is_told_of(scene, "nodes", told)?;
     check(scene.n_bound()? == 0, "bound before anything was heard of")?;
     scene.took_effect(u64::from(missed));
     drop(silent);
@@ -58,20 +60,34 @@ fn all_silent(scene: &mut Scene) -> Outcome {
 fn nodes_silent(scene: &mut Scene) -> Outcome {
     let user = scene.scheduler()?.user.clone();
     let silent = scene.proxy.watches("nodes").user(&user).black_hole();
-    let from = scene.proxy.n_exchanges();
+    let (from, told) = (scene.proxy.n_exchanges(), n_told(scene, "nodes"));
     cordon(scene, true)?;
     let missed = has_missed(scene, &user, "nodes")?;
+    is_told_of(scene, "nodes", told)?;
+    // Any bind from here on would be on a node that is cordoned.
+    scene.create_pod("waits", 1)?;
     let lists = |e: &Exchange| e.asked.is_list() && e.asked.resource == "nodes";
     let listed = || (scene.proxy.count(from, lists) > 0).then_some(());
     try_wait_for(NOTICED, "nodes are listed anew", listed)?;
     scene.list_was_spoiled(&user, "nodes");
     scene.took_effect(u64::from(missed));
-    // Any bind would be on a node that is cordoned.
-    scene.create_pod("waits", 1)?;
     scene.told("waits", "Unschedulable")?;
     drop(silent);
     cordon(scene, false)?;
     scene.all_bound(SOON)
+}
+
+/// Waits until the scheduler says that what it knows of the resource may be old, once more than `before`.
+fn is_told_of(scene: &Scene, resource: &str, before: usize) -> Outcome {
+    let told = || (n_told(scene, resource) > before).then_some(());
+    let berth = scene.program == Program::Berth;
+    let waited = berth.then(|| try_wait_for(NOTICED, &format!("{resource} are called old"), told));
+    Ok(waited.transpose().map(drop)?)
+}
+
+fn n_told(scene: &Scene, resource: &str) -> usize {
+    let line = format!("nothing is heard: what is known may be old resource={resource} ");
+    scene.schedulers.first().map_or(0, |scheduler| scheduler.log().matches(&line).count())
 }
 
 /// Tells whether the user's watches have not brought what there is.
