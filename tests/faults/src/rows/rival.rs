@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use berth_stand::try_wait_for;
 use serde_json::{Value, json};
 
 use super::Row;
@@ -19,8 +20,8 @@ const NODES: u32 = 4;
 
 pub(super) const BESIDE: Row = Row {
     id: "F47",
-    title: "another scheduler places pods on the same nodes",
-    must: "count what the other places; make no node too full that it knows of",
+    title: "another scheduler places pods on the same nodes, and binds pods of ours",
+    must: "count what the other places; make no node too full that it knows of; say who else is there",
     repeat: beside,
     ..Row::PLAIN
 };
@@ -39,7 +40,27 @@ fn beside(scene: &mut Scene) -> Outcome {
     scene.all_bound(SOON)?;
     scene.took_effect(1);
     drop(rival);
-    counts_theirs(scene)
+    counts_theirs(scene)?;
+    is_said(scene, "another scheduler places pods on a node that we use")?;
+    installed_twice(scene)
+}
+
+/// Somebody binds pods of ours: more than any node has, so that it isn't us.
+fn installed_twice(scene: &Scene) -> Outcome {
+    for name in ["twice-1", "twice-2"] {
+        scene.create_pod(name, 9)?;
+        scene.told(name, "Unschedulable")?;
+        scene.bind_from_the_side(name, "n-1")?;
+    }
+    is_said(scene, "somebody else has bound a pod of ours")?;
+    ["twice-1", "twice-2"].iter().try_for_each(|name| scene.delete_pod(name))
+}
+
+/// Waits until Berth's log has the line: it comes once a minute.
+fn is_said(scene: &Scene, line: &str) -> Outcome {
+    let berth = scene.schedulers.iter().find(|scheduler| scheduler.program == Program::Berth);
+    let Some(berth) = berth else { return Ok(()) };
+    Ok(try_wait_for(SOON, line, || berth.log().contains(line).then_some(()))?)
 }
 
 fn theirs(name: &str, gpus: u32) -> Value {
