@@ -14,9 +14,9 @@ use crate::scene::Scene;
 use crate::scheduler::Program;
 use crate::table::{Batch, Table, commit};
 
-/// Repeats of a row in CI, and of one that is slow.
+/// Repeats of a row in CI, and of one that takes long.
 const SHARE: u64 = 3;
-const SHARE_SLOW: u64 = 1;
+const SHARE_ONCE: u64 = 1;
 /// Repeats of a slow row are enough at this, whatever is asked for.
 const ENOUGH_SLOW: u64 = 10;
 
@@ -123,7 +123,7 @@ impl Campaign {
                     repeats: count.saturating_sub(u64::from(known.repeats)),
                 }
             }
-            Count::Share if row.slow => Wanted { effective: 0, repeats: SHARE_SLOW },
+            Count::Share if row.slow || row.once => Wanted { effective: 0, repeats: SHARE_ONCE },
             Count::Share => Wanted { effective: 0, repeats: SHARE },
         }
     }

@@ -26,7 +26,7 @@ struct Cli {
     /// The table that is read and added to
     #[arg(long)]
     out: Option<PathBuf>,
-    /// CI's share: 3 repeats a row, 1 of a slow one, and nothing written down
+    /// CI's share: 3 repeats a row, 1 of one that takes long, and nothing written down
     #[arg(long, conflicts_with_all = ["count", "out"])]
     share: bool,
     /// Convict this Berth, which was built with the feature planted-bugs, of the bugs in it; with

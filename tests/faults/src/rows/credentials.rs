@@ -116,7 +116,7 @@ const BY_ROLE: Setting = Setting {
 pub(super) const FORBIDDEN: Row = Row {
     id: "F13",
     // One repeat in three waits for a minute.
-    slow: true,
+    once: true,
     title: "a right is taken away: to bind, to write conditions, to write events",
     must: "name it in the log, and where it keeps a pod waiting in the condition; go on with it",
     setting: BY_ROLE,

@@ -14,7 +14,7 @@ pub(super) const COMPACTED: Row = Row {
     id: "F05",
     title: "etcd is compacted and kube-apiserver restarted while the watches bring nothing",
     must: "list once for each 410, whether it is the answer or comes in the stream",
-    slow: true,
+    once: true,
     repeat: compacted,
     ..Row::PLAIN
 };

@@ -21,7 +21,7 @@ pub(super) const KILLED: Row = Row {
     id: "F01",
     title: "kube-apiserver is killed in mid-burst and comes back after 1 to 3 s",
     must: "keep every reservation, resume, bind all; no node too full",
-    slow: true,
+    once: true,
     prepare,
     repeat: killed,
     ..Row::PLAIN

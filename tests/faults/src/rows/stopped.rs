@@ -14,7 +14,7 @@ const LATE: Duration = Duration::from_millis(1500);
 
 pub(super) const APISERVER_STOPPED: Row = Row {
     id: "F02",
-    slow: true,
+    once: true,
     title: "kube-apiserver stands still for 1 to 8 s in mid-burst",
     must: "wait, keep every reservation, go on; no node too full",
     prepare,
