@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use berth_audit::Violation;
+use berth_audit::{Limits, Violation};
 use berth_stand::with_sources;
 
 use crate::failed::{Failed, Outcome};
@@ -19,6 +19,9 @@ const SHARE: u64 = 3;
 const SHARE_ONCE: u64 = 1;
 /// Repeats of a slow row are enough at this, whatever is asked for.
 const ENOUGH_SLOW: u64 = 10;
+
+/// So much longer than a pod may be lost is looked on after a repeat that has failed.
+const LOOKS_ON: Duration = Duration::from_secs(2);
 
 /// Violations of a repeat that are printed.
 const SHOWN: usize = 4;
@@ -248,7 +251,12 @@ fn repeats(
         }
         played.batch.repeats += 1;
         played.batch.effective += scene.effective();
-        let violations = scene.judge();
+        let mut violations = scene.judge();
+        if outcome.is_err() && violations.as_ref().is_ok_and(Vec::is_empty) {
+            // The row has seen something wrong. If it stays so, a pod may be lost: that takes time.
+            std::thread::sleep(Limits::default().lost_pod + LOOKS_ON);
+            violations = scene.judge();
+        }
         let convicted = violations.as_ref().is_ok_and(|violations| !violations.is_empty());
         played.batch.violations += u32::from(convicted || violations.is_err() || outcome.is_err());
         let violations = violations?;

@@ -11,7 +11,8 @@ use crate::failed::Outcome;
 use crate::objects::{gpu_node, gpu_pod};
 use crate::scene::{Scene, check};
 
-/// Longer than the auditor forgives a scheduler that has not heard of a node's change.
+/// Longer than the auditor forgives a scheduler that has not heard of a node's change, or of others'
+/// binds.
 const HEARD: Duration = Duration::from_millis(2500);
 /// One GPU in each of four nodes stays free.
 const PODS: usize = 28;
@@ -96,6 +97,7 @@ fn what_others_place_counts(scene: &Scene) -> Outcome {
     scene.create(&foreign)?;
     scene.bind_from_the_side("foreign", "n-8")?;
     scene.quiet()?;
+    std::thread::sleep(HEARD);
     scene.create_pod("mine", 8)?;
     scene.told("mine", "Unschedulable").map(drop)
 }
