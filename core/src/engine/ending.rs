@@ -18,7 +18,7 @@ use super::timing::{Code, Timing};
 use super::{Engine, Purpose};
 
 /// A write that nobody waits for is sent at most so often.
-const TRIES_MAX: u32 = 3;
+pub(super) const TRIES_MAX: u32 = 3;
 
 impl Engine {
     pub(super) fn end_done(&mut self, id: PlanId) {

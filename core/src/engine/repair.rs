@@ -15,6 +15,7 @@ use crate::types::{GroupKey, PlanNote, Pod, PodRef, PodUid, Span, Text, Timestam
 use crate::queue::Station;
 
 use super::decision::{Decision, Notice, Urgency};
+use super::ending::TRIES_MAX;
 use super::gathering::PATIENCE;
 use super::holding::Had;
 use super::input::WriteResult;
@@ -427,7 +428,8 @@ impl Engine {
         });
         if still {
             self.leaving.insert(pod.uid.clone());
-            self.send_aside(Op::DeletePod { pod }, 1);
+            // Sent once: whether it is still right is looked at before it is sent again.
+            self.send_aside(Op::DeletePod { pod }, TRIES_MAX);
         }
     }
 

@@ -303,3 +303,25 @@ fn a_part_that_is_done_counts_while_another_runs() {
     w.wait_secs(60);
     assert!(!w.on_server("y-0").terminating);
 }
+
+/// A delete without an answer is sent again only while it is right.
+#[test]
+fn a_delete_that_was_lost_is_looked_at_again() {
+    let mut w = third_refused();
+    w.wait_secs(28);
+    w.now = w.now + Span::from_secs(4);
+    for _ in 0..2 {
+        let told = w.write(|op| matches!(op, Op::SetDisruption { .. }));
+        w.carry_out(told);
+    }
+    for _ in 0..2 {
+        let delete = w.write(|op| matches!(op, Op::DeletePod { .. }));
+        w.answer(&delete, WriteResult::Unknown { message: "EOF".into() });
+    }
+    let deletes = |w: &mut World| w.pending_writes().iter().any(|w| w.starts_with("delete"));
+    assert!(!deletes(&mut w));
+    // Two are enough from now on.
+    group(&mut w, PodGroup { resource_version: 9, ..gang("g", 2) });
+    w.wait_secs(30);
+    assert!(!w.on_server("a").terminating && !w.on_server("b").terminating);
+}
