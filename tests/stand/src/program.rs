@@ -5,7 +5,7 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::binaries::{run_go, stand_folder};
 use crate::error::{StandError, with_sources};
@@ -31,8 +31,8 @@ fn go_program(module: &Path, name: &str) -> Result<PathBuf, StandError> {
     }
     let mut go = Command::new("go");
     go.current_dir(module).args(["build", "-trimpath", "-o"]).arg(&program);
-    if let Some(overlay) = overlay(module, name, &folder)? {
-        go.arg("-overlay").arg(overlay);
+    if let Some(own) = edited(module, name, &folder)? {
+        go.arg("-modfile").arg(own);
     }
     go.arg(format!("./cmd/{name}"));
     run_go(&mut go, &format!("building {name} (some minutes the first time)"))?;
@@ -126,40 +126,66 @@ fn text_of(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-/// Writes what `go build -overlay` reads, if the program has edits.
-fn overlay(module: &Path, name: &str, folder: &Path) -> Result<Option<PathBuf>, StandError> {
+/// Copies the module that the program has edits of, makes them, and returns a `go.mod` that names the
+/// copy; `None` if there are none.
+fn edited(module: &Path, name: &str, folder: &Path) -> Result<Option<PathBuf>, StandError> {
     let edits = module.join("cmd").join(name).join(EDITS);
     if !edits.is_file() {
         return Ok(None);
     }
     let told = read_json(&edits)?;
-    let mut go = Command::new("go");
-    go.current_dir(module).args(["list", "-f", "{{.Dir}}", text_of(&told["package"])]);
-    let listed = go.output().map_err(|source| match source.kind() {
-        io::ErrorKind::NotFound => StandError::NoGo,
-        _ => StandError::Spawn { name: "go", source },
-    })?;
-    let at = PathBuf::from(String::from_utf8_lossy(&listed.stdout).trim());
-    let original = at.join(text_of(&told["file"]));
-    let mut text = fs::read_to_string(&original).map_err(StandError::at(&original))?;
+    let of = text_of(&told["module"]);
+    let copy = folder.join(format!("{name}-edited"));
+    if copy.is_dir() {
+        fs::remove_dir_all(&copy).map_err(StandError::at(&copy))?;
+    }
+    copy_all(&folder_of(module, of)?, &copy)?;
+    let file = copy.join(text_of(&told["file"]));
+    let mut text = fs::read_to_string(&file).map_err(StandError::at(&file))?;
     for edit in told["edits"].as_array().into_iter().flatten() {
         let (from, to) = (text_of(&edit[0]), text_of(&edit[1]));
         if !text.contains(from) {
             let missing = io::Error::other(format!("there is no {from:?} to edit"));
-            return Err(StandError::at(&original)(missing));
+            return Err(StandError::at(&file)(missing));
         }
         text = text.replace(from, to);
     }
-    let edited = folder.join(format!("{name}-edited.go"));
-    fs::write(&edited, text).map_err(StandError::at(&edited))?;
-    let added = added(&edits, &told);
-    let added = fs::canonicalize(&added).map_err(StandError::at(&added))?;
-    let beside = original.with_file_name(text_of(&told["add"]));
-    let replaced = json!({"Replace": {
-        original.to_string_lossy().as_ref(): edited,
-        beside.to_string_lossy().as_ref(): added,
-    }});
-    let overlay = folder.join(format!("{name}-overlay.json"));
-    fs::write(&overlay, replaced.to_string()).map_err(StandError::at(&overlay))?;
-    Ok(Some(overlay))
+    fs::write(&file, text).map_err(StandError::at(&file))?;
+    let (added, beside) = (added(&edits, &told), file.with_file_name(text_of(&told["add"])));
+    fs::copy(&added, &beside).map_err(StandError::at(&added))?;
+    let (own, sums) = (folder.join(format!("{name}.mod")), folder.join(format!("{name}.sum")));
+    let original = module.join("go.mod");
+    let text = fs::read_to_string(&original).map_err(StandError::at(&original))?;
+    let text = format!("{text}\nreplace {of} => {}\n", copy.display());
+    fs::write(&own, text).map_err(StandError::at(&own))?;
+    fs::copy(module.join("go.sum"), &sums).map_err(StandError::at(&sums))?;
+    Ok(Some(own))
+}
+
+/// Returns where Go keeps a module that this one depends on.
+fn folder_of(module: &Path, of: &str) -> Result<PathBuf, StandError> {
+    let no_go = |source: io::Error| match source.kind() {
+        io::ErrorKind::NotFound => StandError::NoGo,
+        _ => StandError::Spawn { name: "go", source },
+    };
+    run_go(Command::new("go").current_dir(module).args(["mod", "download", of]), "downloading")?;
+    let mut go = Command::new("go");
+    let listed = go.current_dir(module).args(["list", "-m", "-f", "{{.Dir}}", of]).output();
+    Ok(PathBuf::from(String::from_utf8_lossy(&listed.map_err(no_go)?.stdout).trim()))
+}
+
+/// Copies a folder with what is in it. Go keeps modules read-only; copies can be written.
+fn copy_all(from: &Path, to: &Path) -> Result<(), StandError> {
+    fs::create_dir_all(to).map_err(StandError::at(to))?;
+    for entry in fs::read_dir(from).map_err(StandError::at(from))? {
+        let path = entry.map_err(StandError::at(from))?.path();
+        let copy = to.join(path.file_name().unwrap_or_default());
+        if path.is_dir() {
+            copy_all(&path, &copy)?;
+        } else {
+            let content = fs::read(&path).map_err(StandError::at(&path))?;
+            fs::write(&copy, content).map_err(StandError::at(&copy))?;
+        }
+    }
+    Ok(())
 }
