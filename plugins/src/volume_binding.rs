@@ -12,6 +12,7 @@ use std::sync::Arc;
 use berth_core::framework::{
     Args, Cycle, CycleState, Filter, Hint, HintContext, Interest, PluginDef, PreBind, PreFilter,
     PreFilterAnswer, PreScore, PreScoreAnswer, Reads, Reason, Reserve, Score, StageDraft, Verdict,
+    Work,
 };
 use berth_core::framework::{NodeSet, Points};
 use berth_core::snapshot::storage::{Storage, claims_of};
@@ -234,6 +235,7 @@ impl Reserve for VolumeBinding {
         _: &mut Overlay<'_>,
         _: &CycleState,
         _: NodeIdx,
+        _: &mut Work,
     ) -> Result<(), Reason> {
         Ok(())
     }

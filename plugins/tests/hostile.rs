@@ -30,13 +30,17 @@ struct World {
 impl World {
     /// Eight nodes of eight devices, which differ in their `uuid`.
     fn new() -> World {
+        World::with(Limits::default())
+    }
+
+    fn with(limits: Limits) -> World {
         let args = [("filterTimeout".into(), Value::text(FILTER_TIMEOUT))];
         let mut spec = ProfileSpec::default_named("default-scheduler");
         spec.args.insert("DynamicResources".into(), Value::Map(args.into()));
         let profile = Profile::build(&spec, berth_plugins::registry()).expect("a profile");
         let setup = Setup {
             selectors: Some(berth_plugins::selectors()),
-            limits: Limits::default(),
+            limits,
             report: ReportLevel::Scores,
             ..Setup::default()
         };
@@ -195,4 +199,31 @@ fn claims_that_can_not_all_be_had_are_proven_so_without_trying_every_order() {
     let told = &world.told["too-many"];
     assert!(told.contains("8 cannot allocate all claims"), "{told}");
     assert!(world.steps["too-many"] < 40_000, "{} steps", world.steps["too-many"]);
+}
+
+#[test]
+fn what_filter_has_looked_for_over_many_polls_is_not_looked_for_again() {
+    let steps = |steps_a_poll| {
+        let mut world = World::with(Limits { steps_a_poll, ..Limits::default() });
+        world.events("node big cpu=1000 mem=1000Gi pods=1000");
+        for at in 0..4 {
+            let shape = "node=big pool=big of=4";
+            world.events(&format!("slice big{at} {shape} devices=\"s{at}-0..127 model=A100\""));
+        }
+        let selector = "device.attributes['gpu.example.com'].model == 'A100'";
+        let many = DeviceRequest { ..request("r", &[selector.into()]) };
+        let mode = berth_core::types::claim::AllocationMode::ExactCount(32);
+        world.claim("many", demand(vec![DeviceRequest { mode, ..many }]));
+        world.events("pod p cpu=1 claims=x=many");
+        world.placed(1);
+        (world.steps["p"], world.polls as u64)
+    };
+    let (whole, _) = steps(10_000_000);
+    let (parts, polls) = steps(700);
+    assert!(polls > 10, "{polls} polls show nothing");
+    // Each poll begins with what an attempt costs anyway.
+    assert!(
+        parts < whole + whole / 4 + 50 * polls,
+        "{parts} steps in {polls} polls, {whole} in one"
+    );
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::framework::profile::Entry;
 use crate::framework::rng::Rng;
-use crate::framework::{Cycle, CycleState, NodeSet, Placement, Point, Profile, Room};
+use crate::framework::{Cycle, CycleState, NodeSet, Placement, Point, Profile, Room, Work};
 use crate::snapshot::{Cluster, Mark, NodeIdx, Overlay, Place, Version};
 use crate::types::{Pod, PodUid, Text};
 
@@ -146,6 +146,7 @@ impl Placer<'_> {
         uid: &PodUid,
         placed: &mut Placed,
         check: bool,
+        budget: &mut Budget,
     ) -> bool {
         let Some(pod) = overlay.cluster().pod(uid).map(|record| record.pod.clone()) else {
             return false;
@@ -163,7 +164,11 @@ impl Placer<'_> {
         };
         let mark = overlay.checkpoint();
         placed.before = overlay.cluster().nodes().slot(placed.node).version;
-        let reserved = self.reserve(overlay, &pod, &table.state, placed.node, placed.nth);
+        let way = (placed.node, placed.nth);
+        // It was found within a poll, and is found again.
+        let mut own = Budget::new(u64::MAX);
+        let reserved = self.reserve(overlay, &pod, &table.state, way, &mut own);
+        budget.spend(own.spent());
         self.classes.put(placed.class, table, self.group);
         placed.mark = mark;
         if !matches!(reserved, Ok(true)) {
@@ -235,7 +240,7 @@ impl Placer<'_> {
         if let Some((node, nth)) = after {
             budget.spend(1);
             let again = Chosen { node, feasible: table.fit.len(), best: Vec::new() };
-            match self.take(overlay, pod, table, again, nth + 1) {
+            match self.take(overlay, pod, table, again, nth + 1, budget) {
                 Ok(Some(placed)) => return Ok(placed),
                 Ok(None) => {}
                 Err(Unplaced::Unfit(_)) => self.unproven = true,
@@ -246,7 +251,7 @@ impl Placer<'_> {
         loop {
             let chosen = self.choose(overlay, pod, table, tried, budget)?;
             let node = chosen.node;
-            match self.take(overlay, pod, table, chosen, 0) {
+            match self.take(overlay, pod, table, chosen, 0, budget) {
                 Ok(Some(placed)) => return Ok(placed),
                 // A group tries its other nodes; a pod of its own is told what Reserve said.
                 Ok(None) | Err(Unplaced::Unfit(_)) if self.group => tried.insert(node),
@@ -265,12 +270,13 @@ impl Placer<'_> {
         table: &Table,
         chosen: Chosen,
         nth: u32,
+        budget: &mut Budget,
     ) -> Result<Option<Placed>, Unplaced> {
         let (class, independent) = self.last_class;
         let mark = overlay.checkpoint();
         let before = overlay.cluster().nodes().slot(chosen.node).version;
         let Chosen { node, feasible, best } = chosen;
-        let reserved = self.reserve(overlay, pod, &table.state, node, nth);
+        let reserved = self.reserve(overlay, pod, &table.state, (node, nth), budget);
         if !matches!(reserved, Ok(true)) {
             overlay.rollback(mark);
             return reserved.map(|_| None);
@@ -408,8 +414,8 @@ impl Placer<'_> {
         overlay: &mut Overlay<'_>,
         pod: &Pod,
         state: &CycleState,
-        node: NodeIdx,
-        nth: u32,
+        (node, nth): (NodeIdx, u32),
+        budget: &mut Budget,
     ) -> Result<bool, Unplaced> {
         self.timing.turn(Point::Reserve);
         if !overlay.assume(&pod.uid, node) {
@@ -417,18 +423,31 @@ impl Placer<'_> {
         }
         let mut found = nth == 0;
         for (at, entry) in self.profile.reserve.iter().enumerate() {
+            let mut work = Work::new(budget.remaining(), None);
             let ask = || {
                 guarded(entry.name, || {
                     // Where several plugins know other ways, the first one's are gone through.
-                    let other =
-                        !found && entry.plugin.reserve_other(pod, overlay, state, node, nth)?;
-                    found |= other;
-                    if other { Ok(()) } else { entry.plugin.reserve(pod, overlay, state, node) }
+                    if !found {
+                        match entry.plugin.reserve_other(pod, overlay, state, node, nth, &mut work)
+                        {
+                            Some(Ok(true)) => {
+                                found = true;
+                                return Some(Ok(()));
+                            }
+                            Some(Ok(false)) => {}
+                            Some(Err(reason)) => return Some(Err(reason)),
+                            None => return None,
+                        }
+                    }
+                    Some(entry.plugin.reserve(pod, overlay, state, node, &mut work))
                 })
             };
-            match self.timing.call(Point::Reserve, at, ask) {
-                Ok(Ok(())) => {}
-                Ok(Err(reason)) => {
+            let answer = self.timing.call(Point::Reserve, at, ask);
+            budget.spend(work.spent());
+            match answer {
+                Ok(Some(Ok(()))) => {}
+                Ok(None) => return Err(Unplaced::Paused),
+                Ok(Some(Err(reason))) => {
                     self.timing.went(Point::Reserve, Code::Unschedulable);
                     return Err(refused(entry.name, &reason));
                 }

@@ -205,9 +205,10 @@ impl Coded for Verdict {
     }
 }
 
-impl Coded for Option<Verdict> {
+/// None: it goes on with the next poll.
+impl<T: Coded> Coded for Option<T> {
     fn code(&self) -> Code {
-        self.as_ref().map_or(Code::Wait, Verdict::code)
+        self.as_ref().map_or(Code::Wait, T::code)
     }
 }
 

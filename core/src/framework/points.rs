@@ -187,17 +187,20 @@ pub trait Score: Send + Sync {
 /// Takes what the pod needs on the chosen node. What it does to the overlay is rolled back with
 /// the placement.
 pub trait Reserve: Send + Sync {
+    /// `work` is told what it takes. It can't pause: a search in here has few steps, whatever is left.
     fn reserve(
         &self,
         pod: &Pod,
         overlay: &mut Overlay<'_>,
         state: &CycleState,
         node: NodeIdx,
+        work: &mut Work,
     ) -> Result<(), Reason>;
 
     /// As [`Reserve::reserve`], but takes the `nth` way to place the pod on the node, where 0 is the
     /// one that `reserve` takes; ways that differ in nothing that matters are one. False, with the
-    /// overlay as it was, if there are not so many.
+    /// overlay as it was, if there are not so many. `None` if `work` has too few steps to find that
+    /// out: it is asked again with more.
     fn reserve_other(
         &self,
         _pod: &Pod,
@@ -205,8 +208,9 @@ pub trait Reserve: Send + Sync {
         _state: &CycleState,
         _node: NodeIdx,
         _nth: u32,
-    ) -> Result<bool, Reason> {
-        Ok(false)
+        _work: &mut Work,
+    ) -> Option<Result<bool, Reason>> {
+        Some(Ok(false))
     }
 }
 

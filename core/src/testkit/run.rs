@@ -18,7 +18,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use crate::framework::{
-    Args, Gate, Hint, HintContext, PluginDef, Points, PostFilterAnswer, Ranked, Registry,
+    Args, Gate, Hint, HintContext, PluginDef, Points, PostFilterAnswer, Ranked, Registry, Work,
 };
 use crate::snapshot::{Change, Cluster, Membership, NodeIdx, Overlay, Place, SelectorCompiler};
 use crate::types::{Pod, PodUid, Text};
@@ -193,7 +193,9 @@ impl Scene {
         for nth in 1.. {
             let mut overlay = Overlay::new(&mut self.cluster);
             overlay.assume(&pod.uid, node);
-            match point.reserve_other(pod, &mut overlay, &look.state, node, nth) {
+            let mut work = Work::unlimited();
+            let other = point.reserve_other(pod, &mut overlay, &look.state, node, nth, &mut work);
+            match other.unwrap_or(Ok(false)) {
                 Ok(true) => {}
                 Ok(false) => break,
                 Err(reason) => {
@@ -331,7 +333,7 @@ fn after_choice(
 ) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(point) = &plugin.reserve {
-        match point.reserve(pod, overlay, &look.state, node) {
+        match point.reserve(pod, overlay, &look.state, node, &mut Work::unlimited()) {
             Ok(()) => {
                 let held: Vec<String> =
                     overlay.cluster().devices().planned_by(&pod.uid).map(show::held).collect();

@@ -158,6 +158,7 @@ impl Reserve for Claims {
         overlay: &mut Overlay<'_>,
         _: &CycleState,
         node: NodeIdx,
+        _: &mut Work,
     ) -> Result<(), Reason> {
         for key in keys(pod) {
             let cluster = overlay.cluster();

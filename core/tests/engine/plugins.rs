@@ -12,6 +12,7 @@
 //! | Alone | `alone=n` | Filter by an index: at most n placed pods with label `alone` in the cluster |
 //! | Rank | node `rank=n` | Score n; fails at `rank=panic` |
 //! | Hold | `reserve=no` | Reserve refuses |
+//! | Hold | `reserve-steps=n` | Reserve takes n steps |
 //! | Permit | `permit=x` | waits ten minutes for a pod `x`; rejects when a pod `not-x` exists |
 //! | Prepare | `create=p` | PreBind: creates `p…`, then patches what was created |
 //! | Gangs | hints | rules for groups: native and counted ones, binds not tried first |
@@ -29,7 +30,7 @@ use berth_core::framework::{
     Args, Bind, ClassPart, Classify, Cycle, CycleState, Filter, Gate, GroupRules, Hint,
     HintContext, Interest, Op, Permit, PermitAnswer, PluginDef, Points, PostFilter,
     PostFilterAnswer, PreBind, PreEnqueue, PreFilter, PreFilterAnswer, Preflight, QueueOrdering,
-    QueueSort, Ranked, Reads, Reason, Reserve, Room, Score, StageDraft, Verdict, WriteDraft,
+    QueueSort, Ranked, Reads, Reason, Reserve, Room, Score, StageDraft, Verdict, Work, WriteDraft,
 };
 use berth_core::snapshot::{Change, Cluster, CountQuery, IndexRef, NodeIdx, Overlay, ResourceId};
 use berth_core::types::selector::{Operator, Requirement};
@@ -373,7 +374,9 @@ impl Reserve for Hold {
         _overlay: &mut Overlay<'_>,
         _state: &CycleState,
         _node: NodeIdx,
+        work: &mut Work,
     ) -> Result<(), Reason> {
+        work.spend(label(pod, "reserve-steps").and_then(|n| n.parse().ok()).unwrap_or(0));
         if label(pod, "reserve") == Some("no") { Err("nothing to hold".into()) } else { Ok(()) }
     }
 }

@@ -183,3 +183,17 @@ fn a_hard_pod_delays_others_by_no_more_than_its_share_of_polls() {
     assert!(alone > 5, "{alone} polls show no share");
     assert!(beside <= 2 * alone + 2, "{beside} polls beside a hard pod, {alone} without");
 }
+
+#[test]
+fn what_reserve_takes_counts_for_the_poll() {
+    let limits = Limits { steps_a_poll: 1_000, ..Limits::default() };
+    let setup = Setup { limits, report: ReportLevel::Scores, ..Setup::default() };
+    let mut w = World::of(&["Order", "Hold", "Binder"], setup);
+    w.node(node("n", 100));
+    (0..10).for_each(|at| w.pod(pod(&format!("p{at}"), 1).label("reserve-steps", "900")));
+    assert!(w.poll());
+    assert!(w.reports.len() <= 2, "{} in one poll", w.reports.len());
+    w.run();
+    (0..10).for_each(|at| assert_eq!(w.bound(&format!("p{at}")), "n"));
+    assert!(report_of(&w, "p9").steps >= 900);
+}

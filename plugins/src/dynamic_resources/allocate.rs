@@ -156,6 +156,12 @@ impl Search {
         })
     }
 
+    /// Returns the steps that it has taken, over all polls.
+    pub fn steps(&self) -> u64 {
+        let dive = self.begun.as_ref().map_or(0, |(_, dive)| dive.steps());
+        self.steps_before.saturating_add(dive)
+    }
+
     fn begin(
         &mut self,
         cluster: &Cluster,

@@ -235,7 +235,8 @@ impl Filter for DynamicResources {
         };
         let versions = versions(cycle.cluster, cycle.cluster.nodes().slot(node).version);
         let result = result.map(|found| FoundAt { found, versions });
-        Some(self.verdict(result, prepared, object, work))
+        let kept = prepared.scored || search.steps() > STEPS_KEPT;
+        Some(verdict(result, kept, object, work))
     }
 
     fn reads(&self, cycle: Cycle<'_>) -> Reads {
@@ -244,7 +245,7 @@ impl Filter for DynamicResources {
 }
 
 /// A solution that took longer to find is kept for Reserve.
-const STEPS_KEPT: u64 = 1_000;
+pub(super) const STEPS_KEPT: u64 = 1_000;
 
 /// What a search has found, and of which state of the ledger that is so.
 pub(super) struct FoundAt {
@@ -252,26 +253,18 @@ pub(super) struct FoundAt {
     pub(super) versions: [Version; 3],
 }
 
-impl DynamicResources {
-    fn verdict(
-        &self,
-        result: Result<FoundAt, Refused>,
-        prepared: &Prepared,
-        node: &Node,
-        work: &mut Work,
-    ) -> Verdict {
-        match result {
-            Ok(found) => {
-                if prepared.scored || work.spent() > STEPS_KEPT {
-                    work.keep(found);
-                }
-                Verdict::Fit
+fn verdict(result: Result<FoundAt, Refused>, kept: bool, node: &Node, work: &mut Work) -> Verdict {
+    match result {
+        Ok(found) => {
+            if kept {
+                work.keep(found);
             }
-            Err(Refused::NoFit(text)) => Verdict::Unresolvable(text.into()),
-            Err(Refused::Broken(text)) => Verdict::Broken(text),
-            Err(Refused::NotProven(text)) => {
-                Verdict::Broken(format!("node {}: {text}", node.name).into())
-            }
+            Verdict::Fit
+        }
+        Err(Refused::NoFit(text)) => Verdict::Unresolvable(text.into()),
+        Err(Refused::Broken(text)) => Verdict::Broken(text),
+        Err(Refused::NotProven(text)) => {
+            Verdict::Broken(format!("node {}: {text}", node.name).into())
         }
     }
 }

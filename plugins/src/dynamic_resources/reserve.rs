@@ -8,10 +8,10 @@ use berth_core::types::claim::{Allocation, DeviceDemand, ResourceClaim};
 use berth_core::types::{Node, Pod, Text};
 
 use super::allocate::{
-    Found, Preference, Refused, Search, Solutions, TIMED_OUT, allocation, versions,
+    Found, Options, Preference, Refused, Search, Solutions, TIMED_OUT, allocation, versions,
 };
 use super::extended::{Extended, special_claim};
-use super::filter::{FoundAt, concerns};
+use super::filter::{FoundAt, STEPS_KEPT, concerns};
 use super::lookup::claims_of_pod;
 use super::others::wanted_by_others;
 use super::{DynamicResources, NAME};
@@ -23,6 +23,7 @@ impl Reserve for DynamicResources {
         overlay: &mut Overlay<'_>,
         state: &CycleState,
         node: NodeIdx,
+        work: &mut Work,
     ) -> Result<(), Reason> {
         if !concerns(Cycle { pod, cluster: overlay.cluster() }) {
             return Ok(());
@@ -30,7 +31,7 @@ impl Reserve for DynamicResources {
         let wanted = Wanted::of(pod, overlay.cluster(), node)?;
         let found = match wanted.open.is_empty() {
             true => Found::default(),
-            false => self.first(pod, overlay, state, node, &wanted)?,
+            false => self.first(pod, (overlay, node), state, &wanted, work)?,
         };
         wanted.hold(found, pod, overlay, node)
     }
@@ -44,82 +45,115 @@ impl Reserve for DynamicResources {
         state: &CycleState,
         node: NodeIdx,
         nth: u32,
-    ) -> Result<bool, Reason> {
+        work: &mut Work,
+    ) -> Option<Result<bool, Reason>> {
         if nth == 0 {
-            return self.reserve(pod, overlay, state, node).map(|()| true);
+            return Some(self.reserve(pod, overlay, state, node, work).map(|()| true));
         }
         if !concerns(Cycle { pod, cluster: overlay.cluster() }) {
-            return Ok(false);
+            return Some(Ok(false));
         }
-        let wanted = Wanted::of(pod, overlay.cluster(), node)?;
-        if wanted.open.is_empty() {
-            return Ok(false);
-        }
-        let first = self.first(pod, overlay, state, node, &wanted)?;
-        let preference = preference(pod, state);
-        let place = (overlay.cluster(), node);
-        let found = self.other(pod, place, &wanted, preference.as_ref(), (&first, nth))?;
-        let Some(found) = found else { return Ok(false) };
+        let wanted = match Wanted::of(pod, overlay.cluster(), node) {
+            Ok(wanted) if wanted.open.is_empty() => return Some(Ok(false)),
+            Ok(wanted) => wanted,
+            Err(reason) => return Some(Err(reason)),
+        };
+        let found = match self.other(pod, (overlay, node), state, &wanted, nth, work)? {
+            Ok(Some(found)) => found,
+            Ok(None) => return Some(Ok(false)),
+            Err(reason) => return Some(Err(reason)),
+        };
         let mark = overlay.checkpoint();
         let held = wanted.hold(found, pod, overlay, node);
         if held.is_err() {
             overlay.rollback(mark);
         }
-        held.map(|()| true)
+        Some(held.map(|()| true))
     }
 }
 
+/// Steps of a search for the devices that other plugins prefer; after that what Filter has found does.
+const STEPS_PREFERRED: u64 = 20_000;
+/// Steps of a search again for what Filter has found and not kept, as it took few.
+const STEPS_AGAIN: u64 = 20 * STEPS_KEPT;
+
 impl DynamicResources {
-    /// Returns the best solution: what Filter has found, if nothing has changed since.
+    /// Returns the best solution: what Filter has found, if nothing has changed since and nobody
+    /// prefers others.
     fn first(
         &self,
         pod: &Pod,
-        overlay: &Overlay<'_>,
+        (overlay, node): (&Overlay<'_>, NodeIdx),
         state: &CycleState,
-        node: NodeIdx,
         wanted: &Wanted,
+        work: &mut Work,
     ) -> Result<Found, Reason> {
         let cluster = overlay.cluster();
+        if let Some(preference) = preference(pod, state) {
+            let search = self.search_in(node, wanted, STEPS_PREFERRED).preferring(preference);
+            match carried_out(search, cluster, work) {
+                Err(Refused::NotProven(_)) => {}
+                found => return found.map_err(reason),
+            }
+        }
         let version = overlay.version_before(&pod.uid);
         let version = version.unwrap_or_else(|| cluster.nodes().slot(node).version);
-        let orders = state.device_orders();
-        if orders.is_empty()
-            && let Some(FoundAt { found, versions: at }) = state.found(NAME, node)
+        if let Some(FoundAt { found, versions: at }) = state.found(NAME, node)
             && *at == versions(cluster, version)
         {
             return Ok(found.clone());
         }
-        let mut search = Search::new(node, wanted.demands(), self.search);
-        if let Some(preference) = preference(pod, state) {
-            search = search.preferring(preference);
-        }
-        match search.run(cluster, &mut Work::unlimited()) {
-            Some(found) => found.map_err(reason),
-            None => Err(Reason::of(TIMED_OUT)),
-        }
+        let search = self.search_in(node, wanted, STEPS_AGAIN);
+        carried_out(search, cluster, work).map_err(reason)
     }
 
-    /// Returns the `nth` solution after the first.
+    fn search_in(&self, node: NodeIdx, wanted: &Wanted, steps_max: u64) -> Search {
+        let steps_max = steps_max.min(self.search.steps_max);
+        Search::new(node, wanted.demands(), Options { steps_max, ..self.search })
+    }
+
+    /// Returns the `nth` solution after the first; `None` if `work` has too few steps.
     fn other(
         &self,
         pod: &Pod,
-        place: (&Cluster, NodeIdx),
+        (overlay, node): (&Overlay<'_>, NodeIdx),
+        state: &CycleState,
         wanted: &Wanted,
-        preference: Option<&Preference>,
-        (first, nth): (&Found, u32),
-    ) -> Result<Option<Found>, Reason> {
-        let (claims, others) = (wanted.demands(), wanted_by_others(pod, place.0, place.1));
-        let mut solutions =
-            Solutions::besides(first, place, &claims, &others, self.search, preference)?;
+        nth: u32,
+        work: &mut Work,
+    ) -> Option<Result<Option<Found>, Reason>> {
+        let cluster = overlay.cluster();
+        let first = match self.first(pod, (overlay, node), state, wanted, work) {
+            Ok(first) => first,
+            Err(reason) => return Some(Err(reason)),
+        };
+        let (claims, others) = (wanted.demands(), wanted_by_others(pod, cluster, node));
+        let preference = preference(pod, state);
+        let place = (cluster, node);
+        let solutions =
+            Solutions::besides(&first, place, &claims, &others, self.search, preference.as_ref());
+        let mut solutions = match solutions {
+            Ok(solutions) => solutions,
+            Err(text) => return Some(Err(text.into())),
+        };
         let mut found = None;
         for _ in 0..nth {
-            found = solutions.find_next().map_err(reason)?;
-            if found.is_none() {
-                break;
-            }
+            found = match solutions.find_next(work)? {
+                Ok(Some(found)) => Some(found),
+                Ok(None) => return Some(Ok(None)),
+                Err(refused) => return Some(Err(reason(refused))),
+            };
         }
-        Ok(found)
+        Some(Ok(found))
     }
+}
+
+/// Searches to the end, which is near.
+fn carried_out(mut search: Search, cluster: &Cluster, work: &mut Work) -> Result<Found, Refused> {
+    let mut own = Work::unlimited();
+    let found = search.run(cluster, &mut own);
+    work.spend(own.spent());
+    found.unwrap_or_else(|| Err(Refused::NotProven(TIMED_OUT.into())))
 }
 
 /// What other plugins say of devices.

@@ -147,7 +147,13 @@ impl Gang {
         }
         for (mut frame, _) in frames.into_iter().zip(&keep[first..]).filter(|(_, keep)| **keep) {
             if let (Made::Placed(spot), Turn::Member(member)) = (&mut frame.made, frame.turn)
-                && !placer.place_as_before(overlay, self.uid(member), spot, false)
+                && !placer.place_as_before(
+                    overlay,
+                    self.uid(member),
+                    spot,
+                    false,
+                    &mut Budget::new(0),
+                )
             {
                 continue;
             }

@@ -175,7 +175,7 @@ impl Gang {
                 let check = moved
                     .as_ref()
                     .is_some_and(|nodes| !spot.independent || nodes.contains(&spot.node));
-                if !placer.place_as_before(overlay, self.uid(member), spot, check) {
+                if !placer.place_as_before(overlay, self.uid(member), spot, check, budget) {
                     // What was tried after it was tried beside it.
                     self.trial = None;
                     return;

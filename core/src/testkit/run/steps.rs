@@ -1,5 +1,6 @@
 //! What happens in a case, statement by statement: events, and plans of the plugin's own.
 
+use crate::framework::Work;
 use crate::snapshot::{Change, ClusterEvent, Overlay};
 use crate::testkit::words::Line;
 use crate::testkit::{each, pods, statement};
@@ -58,7 +59,8 @@ impl Scene {
         let mut overlay = Overlay::new(&mut self.cluster);
         overlay.assume(uid, idx);
         if let Some(plugin) = &self.plugins[0].points.reserve {
-            let reserved = plugin.reserve(&pod, &mut overlay, &look.state, idx);
+            let reserved =
+                plugin.reserve(&pod, &mut overlay, &look.state, idx, &mut Work::unlimited());
             reserved.map_err(|reason| format!("{uid}: not reserved: {}", show::texts(&reason)))?;
         }
         overlay.commit();

@@ -33,6 +33,8 @@ pub struct Solutions<'a> {
     dive: Dive,
     /// Those that were found and not told yet.
     sorted: VecDeque<Vec<Pick>>,
+    /// Those are in order.
+    in_order: bool,
     /// The search has ended.
     ended: Option<Result<(), Refused>>,
 }
@@ -62,35 +64,40 @@ impl<'a> Solutions<'a> {
         let mut dive = Dive::new(problem, options.first_fit);
         dive.tell_apart(&known.ok_or_else(|| Text::from("the node's devices have changed"))?);
         let (steps_max, sorted, ended) = (options.steps_max, VecDeque::new(), None);
-        Ok(Solutions { cluster, claims, steps_max, dive, sorted, ended })
+        Ok(Solutions { cluster, claims, steps_max, dive, sorted, in_order: false, ended })
     }
 
     /// Returns the next solution; `None` if there is none left. The order is that of the search:
     /// the alternatives of a request in their order, then devices in the order of choice, earlier
     /// requests first; of devices that are judged as sets the best set.
     ///
+    /// Outer `None`: `work` has no steps left, and the next call goes on.
+    ///
     /// # Errors
     /// [`Refused::NotProven`]: the steps are used up.
-    pub fn find_next(&mut self) -> Result<Option<Found>, Refused> {
-        if self.sorted.is_empty() {
-            self.find_some();
+    pub fn find_next(&mut self, work: &mut Work) -> Option<Result<Option<Found>, Refused>> {
+        if !self.in_order {
+            self.find_some(work)?;
         }
         let Solutions { cluster, claims, dive, .. } = self;
-        match self.sorted.pop_front() {
+        let found = self.sorted.pop_front();
+        self.in_order = !self.sorted.is_empty();
+        Some(match found {
             Some(picks) => {
                 Ok(Some(outcome::found(cluster.devices(), &dive.problem, claims, &picks)))
             }
             None => self.ended.clone().unwrap_or(Ok(())).map(|()| None),
-        }
+        })
     }
 
-    fn find_some(&mut self) {
+    fn find_some(&mut self, work: &mut Work) -> Option<()> {
         let judged = self.dive.problem.choice.judges_sets();
         let n_wanted = if judged { SORTED } else { 1 };
         while self.ended.is_none() && self.sorted.len() < n_wanted {
-            match self.dive.run(&mut Work::unlimited(), self.steps_max, false) {
+            match self.dive.run(work, self.steps_max, false) {
                 Some(End::Found(picks)) => self.sorted.push_back(picks),
-                Some(End::Exhausted) | None => self.ended = Some(Ok(())),
+                None => return None,
+                Some(End::Exhausted) => self.ended = Some(Ok(())),
                 Some(End::OutOfSteps) => {
                     self.ended = Some(Err(Refused::NotProven(TIMED_OUT.into())));
                 }
@@ -101,5 +108,7 @@ impl<'a> Solutions<'a> {
             let rating = |picks: &Vec<Pick>| problem.choice.rate(problem, picks);
             self.sorted.make_contiguous().sort_by_cached_key(rating);
         }
+        self.in_order = true;
+        Some(())
     }
 }

@@ -152,7 +152,7 @@ impl World {
         let place = (&self.cluster, self.node);
         let mut rest = Solutions::besides(&first, place, claims, others, options, None).unwrap();
         let mut all = vec![first.clone()];
-        while let Some(found) = rest.find_next().unwrap() {
+        while let Some(found) = rest.find_next(&mut Work::unlimited()).unwrap().unwrap() {
             all.push(found);
         }
         all

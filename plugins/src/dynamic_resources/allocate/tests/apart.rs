@@ -95,8 +95,11 @@ fn devices_that_others_have_not_looked_at_may_differ() {
     let options = Options { first_fit: false, steps_max: u64::MAX };
     let place = (&world.cluster, world.node);
     let mut rest = Solutions::besides(&first, place, &any, &others, options, None).unwrap();
-    assert_eq!(rest.find_next().unwrap().map(|found| show(&found)), Some("r=b".to_owned()));
-    assert_eq!(rest.find_next(), Ok(None));
+    assert_eq!(
+        rest.find_next(&mut Work::unlimited()).unwrap().unwrap().map(|found| show(&found)),
+        Some("r=b".to_owned())
+    );
+    assert_eq!(rest.find_next(&mut Work::unlimited()).unwrap(), Ok(None));
 }
 
 #[test]
@@ -152,6 +155,6 @@ fn running_out_of_steps_is_told_apart_from_the_end() {
     let options = Options { first_fit: false, steps_max: 5_000 };
     let place = (&world.cluster, world.node);
     let mut rest = Solutions::besides(&first, place, &claims, &others, options, None).unwrap();
-    let mut ends = (0..100_000).map(|_| rest.find_next());
+    let mut ends = (0..100_000).map(|_| rest.find_next(&mut Work::unlimited()).unwrap());
     assert_eq!(ends.find(|end| !matches!(end, Ok(Some(_)))), Some(Err(Refused::NotProven)));
 }

@@ -166,7 +166,7 @@ fn other_solutions_come_best_set_first() {
         };
         let of_y = |set: &[usize]| set.iter().filter(|at| kinds[**at] == 1).count();
         let mut told = vec![set(&first)];
-        while let Some(found) = rest.find_next().unwrap() {
+        while let Some(found) = rest.find_next(&mut Work::unlimited()).unwrap().unwrap() {
             told.push(set(&found));
         }
         let numbers: Vec<usize> = told.iter().map(|set| of_y(set)).collect();
