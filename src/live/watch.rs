@@ -81,7 +81,9 @@ pub struct Watch {
     synced: bool,
     /// When the server was last heard, in a list or a watch.
     heard: Instant,
-    /// That is so long ago that what is known may be old.
+    /// That is so long ago that a short watch is to tell whether the server is there.
+    probing: bool,
+    /// It brought nothing either: what is known may be old.
     overdue: bool,
     /// The last list is good enough to decide on.
     good: bool,
@@ -99,6 +101,7 @@ impl Watch {
             reported: BTreeMap::new(),
             synced: false,
             heard: Instant::now(),
+            probing: false,
             overdue: false,
             good: false,
             complaint: Complaint::default(),
@@ -181,11 +184,18 @@ impl Watch {
             let begun = Instant::now();
             let end = match self.follow(&mut version).await {
                 // It was to bring a bookmark at least.
-                End::Ended { events: 0 } if self.overdue => End::Silent { heard: false },
+                End::Ended { events: 0 } if self.probing => End::Silent { heard: false },
                 end => end,
             };
             if self.heard.elapsed() >= self.source.pace.idle {
-                self.note_overdue();
+                // The first silence is not believed: servers may be late with their bookmarks.
+                match self.probing || !matches!(end, End::Silent { .. }) {
+                    true => self.note_overdue(),
+                    false => self.probing = true,
+                }
+            }
+            if matches!(end, End::Ended { events } if events > 0) {
+                silences = 0;
             }
             let progress = matches!(end, End::Ended { events } if events > 0)
                 || begun.elapsed() >= self.source.pace.short;
@@ -250,7 +260,7 @@ impl Watch {
         if self.overdue {
             return;
         }
-        self.overdue = true;
+        (self.probing, self.overdue) = (true, true);
         self.source.api.metrics().overdue(&self.resource, true);
         let silent_s = self.heard.elapsed().as_secs();
         warn!(resource = %self.resource, silent_s, "nothing is heard: what is known may be old");
@@ -259,6 +269,7 @@ impl Watch {
 
     /// What is known is what there is, or was a moment ago.
     fn note_current(&mut self) {
+        self.probing = false;
         if self.overdue {
             self.overdue = false;
             self.source.api.metrics().overdue(&self.resource, false);

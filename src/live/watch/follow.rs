@@ -58,7 +58,7 @@ impl Watch {
             return failed(Answer { status: head.status, headers: head.headers, body }.failure());
         }
         let (mut lines, mut events, mut heard) = (Lines::default(), 0, false);
-        let idle = self.source.pace.silence(self.overdue);
+        let idle = self.source.pace.silence(self.probing);
         loop {
             let frame = match timeout(idle, body.frame()).await {
                 Ok(Some(Ok(frame))) => frame,
@@ -83,7 +83,7 @@ impl Watch {
                     Err(end) => return end,
                 }
             }
-            if events > 0 && self.overdue {
+            if events > 0 && self.probing {
                 self.note_current();
             }
             if lines.rest.len() > LINE_MAX {
@@ -139,7 +139,7 @@ impl Watch {
         let mut path = format!(
             "{}?watch=true&allowWatchBookmarks=true&timeoutSeconds={}&resourceVersion={}",
             kinds::list_path(self.kind),
-            self.source.pace.timeout_seconds(self.overdue),
+            self.source.pace.timeout_seconds(self.probing),
             escaped(version),
         );
         if let Some(selector) = kinds::selector(self.kind) {

@@ -60,9 +60,9 @@ impl Pace {
         self.pause_min.saturating_mul(doubled).min(self.pause_max)
     }
 
-    /// Returns the `timeoutSeconds` of one watch, of one after a silence if `overdue`.
-    pub(super) fn timeout_seconds(&self, overdue: bool) -> u64 {
-        let lifetime = match overdue {
+    /// Returns the `timeoutSeconds` of one watch, of one after a silence if `probing`.
+    pub(super) fn timeout_seconds(&self, probing: bool) -> u64 {
+        let lifetime = match probing {
             true => self.probe / 2,
             false => self.lifetime.mul_f64(1.0 + unit()),
         };
@@ -70,8 +70,8 @@ impl Pace {
     }
 
     /// Returns how long a stream may say nothing.
-    pub(super) fn silence(&self, overdue: bool) -> Duration {
-        if overdue { self.idle.min(self.probe) } else { self.idle }
+    pub(super) fn silence(&self, probing: bool) -> Duration {
+        if probing { self.idle.min(self.probe) } else { self.idle }
     }
 }
 
