@@ -9,6 +9,8 @@ pub(crate) struct Budget {
 
 /// 2 ms worth of plugin calls, at 100 ns each: the measured mean of the default filters.
 pub const STEPS_A_POLL: u64 = 20_000;
+/// Ten polls' worth.
+pub const STEPS_BACK: u64 = 200_000;
 
 impl Budget {
     pub(crate) fn new(steps: u64) -> Budget {

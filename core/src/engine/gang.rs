@@ -36,10 +36,6 @@ use domains::Survey;
 pub(in crate::engine) use frames::Refused;
 use frames::{Frame, Made, Resort, Trial, Turn};
 
-/// Steps that going back may take in a first attempt: 20 ms worth. Each attempt that runs out gives
-/// the next twice as many.
-const STEPS_BACK: u64 = 200_000;
-
 /// A group that is being looked at.
 #[derive(Debug)]
 pub(super) struct Gang {
@@ -116,12 +112,13 @@ pub(super) enum Stopped {
 }
 
 impl Gang {
-    /// `doublings`: how many attempts before this one ran out of steps, each of which doubles them.
+    /// `doublings`: how many attempts before this one ran out of steps; `steps_back`: how many this one
+    /// may take in going back.
     pub(super) fn new(
         view: GroupView,
         open: Vec<usize>,
         refused: BTreeMap<PodUid, Refused>,
-        doublings: u32,
+        (doublings, steps_back): (u32, u64),
     ) -> Gang {
         let in_place = view.count(|member| member.placed);
         Gang {
@@ -135,7 +132,7 @@ impl Gang {
             frames: Vec::new(),
             in_place,
             trial: None,
-            steps_back: STEPS_BACK << doublings.min(16),
+            steps_back,
             gone_back: false,
             unproven: false,
             refused,

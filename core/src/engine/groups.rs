@@ -267,6 +267,8 @@ impl Engine {
         }
         let memory = self.memories.get(&ready.view.key);
         let doublings = memory.map_or(0, |memory| memory.doublings);
+        let steps_back =
+            self.setup.limits.steps_back.saturating_mul(1 << doublings.min(DOUBLINGS_MAX));
         let nodes = self.cluster.nodes();
         let known = |refused: &RefusedOn| Refused {
             on: refused.nodes.iter().filter_map(|name| nodes.index(name)).collect(),
@@ -275,17 +277,17 @@ impl Engine {
         let refused = memory.map(|memory| &memory.refused).into_iter().flatten();
         let refused = refused.map(|(uid, refused)| (uid.clone(), known(refused))).collect();
         let Ready { view, open } = ready;
-        search.gang = Some(Box::new(Gang::new(view, open, refused, doublings)));
+        search.gang = Some(Box::new(Gang::new(view, open, refused, (doublings, steps_back))));
     }
 
-    /// Gives the next attempt twice the steps. False if that has been done often enough.
+    /// Gives the next attempt twice the steps. False if this one had as many as any may have.
     pub(super) fn more_steps(&mut self, id: EntryId) -> bool {
         let Some(key) = self.queue.entry(id).and_then(|entry| entry.group.clone()) else {
             return false;
         };
         let memory = self.memories.entry(&key);
-        memory.doublings = (memory.doublings + 1).min(DOUBLINGS_MAX);
-        memory.doublings < DOUBLINGS_MAX
+        memory.doublings = memory.doublings.saturating_add(1);
+        memory.doublings <= DOUBLINGS_MAX
     }
 
     /// The group was planned: the next search has its usual steps.

@@ -9,7 +9,7 @@ use crate::snapshot::{Cluster, SelectorCompiler};
 use crate::types::{Pod, Span, Text, Timestamp};
 
 use super::Engine;
-use super::budget::STEPS_A_POLL;
+use super::budget::{STEPS_A_POLL, STEPS_BACK};
 use super::classes::{Classes, TABLE_BYTES_MAX};
 use super::group_tells::GroupTells;
 use super::groups::Memories;
@@ -51,6 +51,9 @@ impl Dependence for OnEverything {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     pub steps_a_poll: u64,
+    /// Steps that going back may take in a group's first attempt. Each attempt that runs out of them
+    /// gives the next twice as many, up to 64 times.
+    pub steps_back: u64,
     /// Plans under way; nothing new is begun beyond.
     pub plans_max: usize,
     pub table_bytes_max: usize,
@@ -66,6 +69,7 @@ impl Default for Limits {
     fn default() -> Limits {
         Limits {
             steps_a_poll: STEPS_A_POLL,
+            steps_back: STEPS_BACK,
             plans_max: 4096,
             table_bytes_max: TABLE_BYTES_MAX,
             write_timeout: Span::from_secs(5),

@@ -29,5 +29,6 @@ mod searches;
 mod selecting;
 mod server;
 mod settlement;
+mod steps_back;
 mod topologies;
 mod waits;
