@@ -100,6 +100,7 @@ impl Engine {
                     self.pod_gone(&old.uid.clone());
                 }
                 self.member_lost(change);
+                self.stranger_moved(old);
             }
             Change::NodeDeleted { .. } => self.advance_plans(),
             Change::NodeAdded { .. }
@@ -156,8 +157,10 @@ impl Engine {
         }
         let Some(record) = self.cluster.pod(uid) else { return };
         let pod = &record.pod;
-        let Some(profile) = self.by_name.get(&pod.spec.scheduler_name).copied() else { return };
         let pod = pod.clone();
+        let Some(profile) = self.by_name.get(&pod.spec.scheduler_name).copied() else {
+            return self.stranger_moved(&pod);
+        };
         let (id, new) = self.enter_queue(&pod, profile);
         if new {
             self.classify(id);

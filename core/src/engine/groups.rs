@@ -344,10 +344,7 @@ impl Engine {
     /// Members of a group, or of the groups in it, may belong to another entry now, and the entry's
     /// gates may be open.
     fn rehome_members(&mut self, key: &GroupKey) {
-        let mut uids: Vec<PodUid> = self.cluster.groups().members(key).cloned().collect();
-        for child in self.cluster.groups().children(key) {
-            uids.extend(self.cluster.groups().members(child).cloned());
-        }
+        let uids = self.members_below(key);
         let mut touched = BTreeSet::new();
         for uid in &uids {
             self.rehome(uid);
@@ -366,6 +363,34 @@ impl Engine {
         }
         for root in roots {
             self.watch_group(&root);
+        }
+    }
+
+    /// Returns the members of a group and of all groups in it, which may be in a circle.
+    fn members_below(&self, key: &GroupKey) -> Vec<PodUid> {
+        let groups = self.cluster.groups();
+        let mut uids = Vec::new();
+        let (mut seen, mut level) = (BTreeSet::from([key]), vec![key]);
+        while !level.is_empty() {
+            uids.extend(level.iter().flat_map(|key| groups.members(key)).cloned());
+            let below = level.iter().flat_map(|key| groups.children(key));
+            level = below.filter(|key| seen.insert(key)).collect();
+        }
+        uids
+    }
+
+    /// A pod that another scheduler is to place has come or gone: the groups that it names are not
+    /// what they were.
+    pub(super) fn stranger_moved(&mut self, pod: &Pod) {
+        if self.by_name.contains_key(&pod.spec.scheduler_name) {
+            return;
+        }
+        let groups = self.cluster.groups();
+        let keys = pod.group_hints().iter().map(|hint| hint.key(&pod.namespace));
+        let roots = keys.filter_map(|key| groups.root(key).ok());
+        let waiting: Vec<EntryId> = roots.filter_map(|root| self.queue.group(&root)).collect();
+        for id in waiting {
+            self.look_again(id);
         }
     }
 

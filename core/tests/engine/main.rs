@@ -1,5 +1,6 @@
 //! The engine's stories, told with fake plugins and a tiny fake API server.
 
+mod bad_groups;
 mod build;
 mod claims;
 mod classes;
