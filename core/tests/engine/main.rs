@@ -4,6 +4,7 @@ mod bad_groups;
 mod build;
 mod claims;
 mod classes;
+mod compute_domains;
 mod conditions;
 mod crowds;
 mod device_plugins;
