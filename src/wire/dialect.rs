@@ -154,8 +154,41 @@ mod tests {
     use std::collections::BTreeSet;
 
     use berth_core::types::group::Rank;
+    use serde_json::json;
 
     use super::*;
+    use crate::wire::{Kind, Object, Tables, decode};
+
+    /// Which of them counts, and that they disagree, is the ledger's to say.
+    #[test]
+    fn all_that_a_pod_says_is_kept_in_the_order_of_the_table() {
+        let metadata = json!({
+            "name": "torn", "namespace": "default",
+            "labels": {
+                "scheduling.x-k8s.io/pod-group": "old", "kueue.x-k8s.io/pod-group-name": "k",
+            },
+            "annotations": {
+                "scheduling.k8s.io/group-name": "new", "pod-group-name": "tune",
+                "kueue.x-k8s.io/pod-group-total-count": "2",
+            },
+        });
+        let spec = json!({"schedulingGroup": {"podGroupName": "train"}, "containers": []});
+        let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec});
+        let decoded = decode(Kind::Pod, pod, &mut Tables::default()).unwrap();
+        let Object::Pod(pod) = decoded.object else { panic!("{:?}", decoded.object) };
+        let said = pod.group_hints().iter().map(|hint| (hint.dialect.name, &*hint.name));
+        assert_eq!(
+            said.collect::<Vec<_>>(),
+            [
+                ("native", "train"),
+                ("coscheduling", "old"),
+                ("volcano", "new"),
+                ("kai", "tune"),
+                ("kueue", "k")
+            ]
+        );
+        assert!(pod.problem.is_none() && pod.group_hints().iter().all(|it| it.problem.is_none()));
+    }
 
     #[test]
     fn every_dialect_is_found_by_its_name_and_every_object_by_what_it_makes() {
