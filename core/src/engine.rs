@@ -113,7 +113,7 @@ pub struct Engine {
     memories: Memories,
     group_tells: GroupTells,
     watched: Watched,
-    /// Since when members run whose objects don't say.
+    /// Since when members run, as it was first told or seen.
     seen_running: BTreeMap<PodUid, Timestamp>,
     /// Members that are taken back: their deletion was sent, and they are not gone yet.
     leaving: BTreeSet<PodUid>,

@@ -433,12 +433,15 @@ impl Engine {
         }
     }
 
-    /// A member runs, for all that is seen: noted where the object doesn't say since when.
+    /// Notes since when a member runs, as it was first told, or seen where the object doesn't say: a
+    /// container that is started anew in place sets no clock back.
     pub(super) fn note_running(&mut self, uid: &PodUid) {
         let Some(record) = self.cluster.pod(uid) else { return };
-        let told = record.pod.gang.as_ref().is_some_and(|gang| gang.running.is_some());
-        if record.pod.phase == Phase::Running && !told && !record.pod.group_hints().is_empty() {
-            self.seen_running.entry(uid.clone()).or_insert(self.now);
+        let Some(gang) = &record.pod.gang else { return };
+        if record.pod.phase == Phase::Running && !gang.hints.is_empty() {
+            let since = gang.running.unwrap_or(self.now);
+            let known = self.seen_running.entry(uid.clone()).or_insert(since);
+            *known = since.min(*known);
         }
     }
 }
@@ -448,5 +451,5 @@ fn running_since(pod: &Pod, seen: Option<&Timestamp>) -> Option<Timestamp> {
     if pod.phase != Phase::Running {
         return None;
     }
-    gang.running.or(seen.copied())
+    gang.running.into_iter().chain(seen.copied()).min()
 }

@@ -27,6 +27,7 @@ mod questions;
 mod queue;
 mod racks;
 mod refusals;
+mod restarts;
 mod searches;
 mod selecting;
 mod server;
