@@ -2,7 +2,9 @@
 //! written on them.
 
 mod followed;
+mod taken_over;
 mod topologies;
+mod whole;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
