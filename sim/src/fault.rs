@@ -95,7 +95,7 @@ pub enum Fault {
     GangResized,
     /// F29: the node of a member goes whose group has started.
     MemberNodeGone,
-    /// F30: two groups come at once that don't fit side by side.
+    /// F30: two groups alike come at once; one is turned away while the other has its places.
     Rivals,
     /// F31: the kubelet refuses a member.
     MemberRejected,

@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use berth_core::engine::{Engine, Input, Setup, Write, WriteId, WriteResult};
 use berth_core::framework::rng::Rng;
-use berth_core::types::{Allocation, Node, PlanNote, PodUid, Span, Text, Timestamp};
+use berth_core::types::{Allocation, GroupKey, Node, PlanNote, PodUid, Span, Text, Timestamp};
 
 use crate::auditor::{Auditor, Sender};
 use crate::claim_controller::ClaimController;
@@ -97,6 +97,8 @@ pub(crate) struct Trial<'a> {
     /// Writes that the first process has decided on.
     pub(crate) writes: u64,
     standby: Option<Standby>,
+    /// Groups that came at once and ask for the same, until they have met.
+    rivals: Vec<(GroupKey, GroupKey)>,
     /// Bound pods whose node was missing when last looked at.
     ghosts: BTreeSet<PodUid>,
     pub(crate) auditor: Auditor,
@@ -154,6 +156,7 @@ impl<'a> Trial<'a> {
             crashed: false,
             writes: 0,
             standby: None,
+            rivals: Vec::new(),
             ghosts: BTreeSet::new(),
             auditor: Auditor::default(),
             history: History::new(trace),

@@ -1,6 +1,6 @@
 //! Groups: what users do to them, and the faults that strike them.
 
-use berth_core::engine::WriteResult;
+use berth_core::engine::{CycleReport, Outcome, WriteResult};
 use berth_core::framework::{ClaimWrite, Op};
 use berth_core::snapshot::{ClusterEvent, GroupEvent};
 use berth_core::types::claim::{CLAIM_FINALIZER, ClaimRef, Consumer};
@@ -38,7 +38,7 @@ impl Trial<'_> {
                     self.world.delete_pod(uid, now);
                 }
             }
-            GangAction::Rivals => self.plan.took_effect(Fault::Rivals),
+            GangAction::Rivals(one, other) => self.rivals.push((one, other)),
             GangAction::Allow(prefix) => self.world.allow(&prefix),
             GangAction::GiveBack { claim, by } => {
                 self.world.change_claim(&claim, now, |claim| {
@@ -212,6 +212,24 @@ impl Trial<'_> {
             if let Some(node) = nodes.get(at) {
                 self.node_goes(node, Fault::MemberNodeGone);
             }
+        }
+    }
+
+    /// F30 took effect when a group is turned away while one that asks for the same has its places:
+    /// without that one it would fit there.
+    pub(super) fn rival_reported(&mut self, report: &CycleReport) {
+        let (Some(group), Some(process)) = (&report.group, &self.process) else { return };
+        if report.outcome != Outcome::Unschedulable {
+            return;
+        }
+        let groups = process.engine.cluster().groups();
+        let is = |key: &GroupKey| key.to_string() == **group;
+        let meets = |(one, other): &(GroupKey, GroupKey)| {
+            (is(one) && groups.n_placed(other) > 0) || (is(other) && groups.n_placed(one) > 0)
+        };
+        if let Some(at) = self.rivals.iter().position(meets) {
+            self.rivals.swap_remove(at);
+            self.plan.took_effect(Fault::Rivals);
         }
     }
 

@@ -82,7 +82,10 @@ impl Trial<'_> {
                     self.auditor.noticed(&notice);
                     self.history.note(now, &[8], "", || format!("says      {notice:?}"));
                 }
-                Decision::Report(report) => self.auditor.reported(&report),
+                Decision::Report(report) => {
+                    self.auditor.reported(&report);
+                    self.rival_reported(&report);
+                }
             }
         }
         self.end_drained();

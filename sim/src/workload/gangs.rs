@@ -41,8 +41,8 @@ pub enum GangAction {
     End(Text),
     /// One of the pods of this name's beginning is deleted.
     DeleteOne(Text),
-    /// Two groups come at once that don't fit side by side.
-    Rivals,
+    /// Two groups come at once that ask for the same.
+    Rivals(GroupKey, GroupKey),
     /// Binds of the pods of this name's beginning are not refused any more.
     Allow(Text),
     /// Another scheduler's pod is done with the claim.
@@ -72,7 +72,8 @@ impl Workload {
             let gang = gang(rng, number, at, devices);
             let twin = one_in(rng, 5).then(|| rival(&gang, number));
             if let Some(twin) = twin {
-                self.actions.push((at, Action::Gangs(GangAction::Rivals)));
+                let rivals = GangAction::Rivals(gang.key.clone(), twin.key.clone());
+                self.actions.push((at, Action::Gangs(rivals)));
                 self.gang(rng, twin);
             }
             self.gang(rng, gang);
