@@ -48,7 +48,7 @@ fn what_selectors_take_ends_a_decision_and_the_next_goes_on_where_it_ended() {
     let mut w = world();
     // Of 41 devices ten can be looked at in one decision; the only one that does comes last.
     w.pod(pod("p", 1).label("select", &costly(SELECTING_STEPS / 10)));
-    w.think();
+    w.run();
     let told = w.condition("p").message.to_string();
     assert!(told.contains("not every device was looked at"), "{told}");
     let steps = w.steps_of("p");

@@ -53,11 +53,7 @@ fn each_retry_has_twice_the_steps_up_to_sixty_four_times_and_then_an_event_is_wa
         // And what it takes to find the order, and to come to the first dead end.
         assert!((may..may + 2 * STEPS).contains(steps), "attempt {at}: {steps} of {may}");
     }
-    assert!(
-        matches!(w.station("m4"), Some(Station::Unschedulable { .. })),
-        "{:?}",
-        w.station("m4")
-    );
+    assert!(matches!(w.station("m4"), Some(Station::Unschedulable)), "{:?}", w.station("m4"));
     let message = w.condition("m4").message;
     assert!(message.contains("that there is none is not proven"), "{message}");
     assert!(SIZES.iter().all(|size| w.held(&format!("m{size}")).is_empty()), "nothing is held");

@@ -84,7 +84,8 @@ fn selects(instance: &Instance, request: &DeviceRequest, offered: Offered<'_>) -
     let Offered { slice, device } = offered;
     let says = |expression: &Text| {
         let program = compiler.compile(expression);
-        program.and_then(|program| program.selects(&slice.driver, device)).unwrap_or(false)
+        let answer = program.and_then(|it| it.evaluate(&slice.driver, device).answer);
+        answer.unwrap_or(false)
     };
     let class = instance.class(&request.class)?;
     Some(class.selectors.iter().chain(&request.selectors).all(says))
