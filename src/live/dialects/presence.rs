@@ -73,7 +73,6 @@ impl Presence {
         family: Kind,
         asked: &mut BTreeMap<&'static str, Option<Resources>>,
     ) -> Found {
-        let mut unknown = false;
         for kind in family.versions() {
             let api_version = kind.names().0;
             if !asked.contains_key(api_version) {
@@ -90,10 +89,11 @@ impl Presence {
                     return Found::In(Served { kind, status });
                 }
                 Some(Some(_)) => {}
-                Some(None) | None => unknown = true,
+                // An older version must not take its place because the server was away just then.
+                Some(None) | None => return Found::Unknown,
             }
         }
-        if unknown { Found::Unknown } else { Found::Nowhere }
+        Found::Nowhere
     }
 
     /// A dialect is served where the first of its kinds that make groups is. One that needs none
