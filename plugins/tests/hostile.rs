@@ -143,7 +143,7 @@ fn near_the_limit(nth: usize) -> String {
 /// A claim of 32 requests with 32 selectors each.
 fn thousand_selectors() -> DeviceDemand {
     let selectors =
-        |at| -> Vec<String> { (0..32).map(|nth| near_the_limit(32 * at + nth)).collect() };
+        |at: usize| -> Vec<String> { (0..32).map(|nth| near_the_limit(32 * at + nth)).collect() };
     let of = |at| request(&format!("r{at}"), &selectors(at));
     demand((0..32).map(of).collect())
 }

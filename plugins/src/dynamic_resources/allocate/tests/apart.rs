@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use berth_core::framework::Work;
 use berth_core::types::ResourceSlice;
 use berth_core::types::claim::{ConstraintKind, DeviceDemand, DeviceRequest};
 use berth_core::types::device::{AttributeValue, Placement};
 
 use super::super::testing::*;
-use super::super::{Options, Refused, Solutions};
+use super::super::{Options, Refused, Solutions, TIMED_OUT};
 
 fn shown(
     world: &mut World,
@@ -156,5 +157,8 @@ fn running_out_of_steps_is_told_apart_from_the_end() {
     let place = (&world.cluster, world.node);
     let mut rest = Solutions::besides(&first, place, &claims, &others, options, None).unwrap();
     let mut ends = (0..100_000).map(|_| rest.find_next(&mut Work::unlimited()).unwrap());
-    assert_eq!(ends.find(|end| !matches!(end, Ok(Some(_)))), Some(Err(Refused::NotProven)));
+    assert_eq!(
+        ends.find(|end| !matches!(end, Ok(Some(_)))),
+        Some(Err(Refused::NotProven(TIMED_OUT.into())))
+    );
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use berth_core::types::claim::{AllocationMode, ConstraintKind, DeviceDemand, DeviceRequest};
 
-use super::super::Refused;
 use super::super::testing::*;
+use super::super::{Refused, TIMED_OUT};
 
 fn names(n: usize) -> Vec<String> {
     (0..n).map(|at| format!("d{at}")).collect()
@@ -101,5 +101,5 @@ fn a_search_that_takes_too_long_is_not_proven() {
     let options = super::super::Options { first_fit: false, steps_max: 20 };
     let mut search = super::super::Search::new(world.node, claims.to_vec(), options);
     let answer = search.run(&world.cluster, &mut berth_core::framework::Work::unlimited());
-    assert_eq!(answer, Some(Err(Refused::NotProven)));
+    assert_eq!(answer, Some(Err(Refused::NotProven(TIMED_OUT.into()))));
 }
