@@ -155,8 +155,8 @@ fn a_pod_in_two_groups_is_told_both_and_one_of_a_higher_rank_decides() {
 fn a_group_larger_than_any_is_told_and_costs_no_search() {
     let mut w = world();
     let names: Vec<String> = (0..16_385).map(|at| format!("m{at}")).collect();
-    names.iter().for_each(|name| w.pod(member(name, 1)));
     group(&mut w, gang("g", 2));
+    names.iter().for_each(|name| w.pod(member(name, 1)));
     let text = "pod group default/g has 16385 members; at most 16384 are supported";
     w.pod(pod("alone", 1));
     w.wait_secs(15);

@@ -63,7 +63,6 @@ fn each_retry_has_twice_the_steps_up_to_sixty_four_times_and_then_an_event_is_wa
 fn what_changes_nothing_for_its_members_wakes_nobody() {
     let mut w = parked(0);
     w.node(labelled(node("n1", 101), &[("colour", "red")]));
-    w.node(node("tiny", 1));
     w.pod(pod("single", 1));
     w.wait_secs(100);
     assert!(!w.bound("single").is_empty());
