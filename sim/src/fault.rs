@@ -99,6 +99,8 @@ pub enum Fault {
     Rivals,
     /// F31: the kubelet refuses a member.
     MemberRejected,
+    /// F35: containers of a member that runs are started anew in place.
+    MemberRestarted,
 }
 
 /// A fault's row, name and ratio.
@@ -115,7 +117,7 @@ const fn row(fault: Fault, id: &'static str, what: &'static str, ratio: u64) -> 
 }
 
 /// In the order of [`Fault`].
-const ROWS: [Row; 45] = [
+const ROWS: [Row; 46] = [
     row(Fault::ServerDown, "F01", "API server down and back", 80),
     row(Fault::PlaceLost, "F05", "410, full relist", 100),
     row(Fault::WatchClosed, "F06", "watch closed and resumed", 300),
@@ -161,6 +163,7 @@ const ROWS: [Row; 45] = [
     row(Fault::MemberNodeGone, "F29", "node of a started group's member gone", 300),
     row(Fault::Rivals, "F30", "two groups that don't fit side by side", 0),
     row(Fault::MemberRejected, "F31", "kubelet refuses a member", 300),
+    row(Fault::MemberRestarted, "F35", "member's containers started anew in place", 300),
 ];
 
 const KINDS: usize = ROWS.len();

@@ -94,6 +94,16 @@ impl Kubelet {
     }
 }
 
+/// Starts the containers of a pod that runs anew in place. Of when they ran first the object tells no
+/// more than when the pod was ready for them; where its sandbox is a new one, too, that is now.
+pub fn restart(world: &mut World, uid: &PodUid, sandbox: bool, now: Timestamp) {
+    world.change_pod(uid, now, |pod| {
+        if let Some(gang) = &mut pod.gang {
+            gang.running = if sandbox { Some(now) } else { gang.scheduled.or(gang.running) };
+        }
+    });
+}
+
 fn starts(pod: &Pod) -> bool {
     pod.node_name.is_some() && pod.phase == Phase::Pending && !pod.terminating
 }

@@ -22,6 +22,9 @@ pub(super) struct Roster {
     /// Members of groups; `None`: gone.
     pods: BTreeMap<PodUid, Option<Box<Pod>>>,
     members: BTreeMap<GroupKey, BTreeSet<PodUid>>,
+    /// Since when a member has run, as it was first told: containers that are started anew in place
+    /// don't undo that.
+    running: BTreeMap<PodUid, Timestamp>,
 }
 
 /// How a group stands.
@@ -86,6 +89,10 @@ impl Roster {
                     Some(None) => false,
                     Some(Some(known)) => pod.resource_version > known.resource_version,
                 };
+                if let Some(since) = pod.gang.as_ref().and_then(|gang| gang.running) {
+                    let known = self.running.entry(pod.uid.clone()).or_insert(since);
+                    *known = since.min(*known);
+                }
                 if newer {
                     self.members.entry(key.clone()).or_default().insert(pod.uid.clone());
                     self.pods.insert(pod.uid.clone(), Some(pod.clone()));
@@ -229,10 +236,9 @@ impl Roster {
     pub(super) fn standing(&self, key: &GroupKey) -> Standing {
         let members = self.members(key);
         let on_nodes = || members.iter().filter(|pod| bound(pod));
-        let starts = on_nodes().filter(|pod| pod.phase == Phase::Running).filter_map(|pod| {
-            let since = pod.gang.as_ref()?.running?;
-            Some(since + STARTED_AFTER)
-        });
+        let starts = on_nodes()
+            .filter(|pod| pod.phase == Phase::Running)
+            .filter_map(|pod| Some(*self.running.get(&pod.uid)? + STARTED_AFTER));
         Standing {
             bound: on_nodes().count(),
             whole: self.suffices(key, &counts),

@@ -8,6 +8,7 @@ use berth_core::types::group::{GroupKey, Quorum};
 use berth_core::types::{Phase, Pod, PodUid, Span, Text};
 
 use crate::fault::Fault;
+use crate::kubelet;
 use crate::workload::{Action, GangAction};
 use crate::world::Denial;
 
@@ -212,6 +213,23 @@ impl Trial<'_> {
             if let Some(node) = nodes.get(at) {
                 self.node_goes(node, Fault::MemberNodeGone);
             }
+        }
+        self.restart_one();
+    }
+
+    fn restart_one(&mut self) {
+        if !self.plan.strikes(Fault::MemberRestarted) {
+            return;
+        }
+        let runs = |pod: &&Pod| {
+            pod.phase == Phase::Running && !pod.terminating && !pod.group_hints().is_empty()
+        };
+        let uids = self.uids(runs);
+        let at = self.plan.draw(Fault::MemberRestarted, uids.len().max(1) as u64) as usize;
+        let sandbox = self.plan.draw(Fault::MemberRestarted, 3) == 0;
+        if let Some(uid) = uids.get(at) {
+            self.plan.took_effect(Fault::MemberRestarted);
+            kubelet::restart(&mut self.world, uid, sandbox, self.now);
         }
     }
 
