@@ -35,7 +35,7 @@ impl World {
 
     fn with(limits: Limits) -> World {
         let args = [("filterTimeout".into(), Value::text(FILTER_TIMEOUT))];
-        let mut spec = ProfileSpec::default_named("default-scheduler");
+        let mut spec = ProfileSpec::default_named("");
         spec.args.insert("DynamicResources".into(), Value::Map(args.into()));
         let profile = Profile::build(&spec, berth_plugins::registry()).expect("a profile");
         let setup = Setup {
@@ -154,7 +154,7 @@ fn a_thousand_costly_selectors_end_within_the_steps_and_say_so() {
     world.claim("many", thousand_selectors());
     world.events("pod hostile claims=x=many");
     while !world.told.contains_key("hostile") {
-        assert!(world.poll(), "it says nothing");
+        assert!(world.poll() || world.told.contains_key("hostile"), "it says nothing");
     }
     let told = &world.told["hostile"];
     assert!(told.contains("timed out trying to allocate devices: selector"), "{told}");
@@ -194,7 +194,7 @@ fn claims_that_can_not_all_be_had_are_proven_so_without_trying_every_order() {
     let claims: Vec<String> = (0..9).map(|at| format!("x{at}=one-{at}")).collect();
     world.events(&format!("pod too-many claims={}", claims.join(",")));
     while !world.told.contains_key("too-many") {
-        assert!(world.poll(), "it says nothing");
+        assert!(world.poll() || world.told.contains_key("too-many"), "it says nothing");
     }
     let told = &world.told["too-many"];
     assert!(told.contains("8 cannot allocate all claims"), "{told}");

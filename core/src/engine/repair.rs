@@ -441,7 +441,11 @@ impl Engine {
         if record.pod.phase == Phase::Running && !gang.hints.is_empty() {
             let since = gang.running.unwrap_or(self.now);
             let known = self.seen_running.entry(uid.clone()).or_insert(since);
-            *known = since.min(*known);
+            if since < *known {
+                // Its group may have started sooner than was thought.
+                *known = since;
+                self.member_moved(uid);
+            }
         }
     }
 }

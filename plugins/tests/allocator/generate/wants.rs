@@ -37,7 +37,7 @@ fn claim(dice: &mut Dice, made: &Instance, left: &mut usize) -> ClaimSpec {
     if !names.is_empty() && dice.chance(34) {
         constraints.extend((0..1 + dice.weighted(&[80, 20])).map(|_| constraint(dice, &names)));
     }
-    constraints.iter_mut().for_each(|one| leave_all_alone(dice, one, &requests, &names));
+    constraints.retain_mut(|one| leave_all_alone(dice, one, &requests, &names));
     let with_config = !names.is_empty() && dice.chance(15);
     let config = match with_config {
         true => vec![config(GPU, "of-claim", &subset(dice, &names))],
@@ -58,14 +58,15 @@ fn names(requests: &[ClaimRequest]) -> Vec<Text> {
     names
 }
 
-/// A constraint on a request for all devices is on nothing else: where it refuses one of them, the
-/// reference gives up on the spot, so that what came before decides, which another choice might mend.
+/// A constraint on a request for all devices is on nothing else, and on none that has alternatives to
+/// that: where it refuses one of them, the reference gives up on the spot, so that what came before
+/// decides, which another choice might mend. Returns false if nothing is left for it.
 fn leave_all_alone(
     dice: &mut Dice,
     constraint: &mut DeviceConstraint,
     requests: &[ClaimRequest],
     names: &[Text],
-) {
+) -> bool {
     let wants_all = |request: &&ClaimRequest| {
         request.alternatives.iter().any(|one| one.mode == AllocationMode::All)
     };
@@ -79,14 +80,17 @@ fn leave_all_alone(
     let covered: Vec<&Text> = names.iter().filter(|name| covers(name)).collect();
     let (of_all, others): (Vec<&Text>, Vec<&Text>) =
         covered.into_iter().partition(|name| all.iter().any(|request| is_of(name, request)));
-    if of_all.is_empty() || requests.len() == 1 {
-        return;
+    if of_all.is_empty() {
+        return true;
     }
-    let alone = all.iter().find(|request| of_all.iter().any(|name| is_of(name, request)));
+    let sole = all.iter().filter(|request| request.alternatives.len() == 1);
+    let alone = sole.into_iter().find(|request| of_all.iter().any(|name| is_of(name, request)));
     constraint.requests = match alone {
         Some(request) if others.is_empty() || dice.chance(40) => vec![request.name.clone()],
+        None if others.is_empty() => return false,
         _ => others.into_iter().cloned().collect(),
     };
+    true
 }
 
 fn subset(dice: &mut Dice, names: &[Text]) -> Vec<Text> {
