@@ -112,6 +112,9 @@ fn busy() -> Metrics {
     metrics.requested(request);
     metrics.listed("pods");
     metrics.synced("pods", true);
+    metrics.overdue("pods", false);
+    metrics.compared(0);
+    metrics.bound_by_another("others");
     metrics.sample(|sample| {
         sample.event_queue(3, 4);
         sample.outbox(1, 2);

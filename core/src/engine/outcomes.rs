@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use crate::queue::{Entry, EntryId, Rejection};
+use crate::types::group::GroupPhase;
 use crate::types::{Condition, Pod, PodSpec, PodUid, Text};
 
 use super::Engine;
@@ -237,6 +238,13 @@ impl Engine {
             self.out.push_back(Decision::Notice(notice));
         }
         self.forget_gathering(id);
+        if let Some(key) = self.queue.entry(id).and_then(|entry| entry.group.clone()) {
+            let phase = match reason {
+                "Unschedulable" => GroupPhase::Unschedulable,
+                _ => GroupPhase::Error,
+            };
+            self.tell_group(&key, phase, message, self.now);
+        }
         for uid in members {
             let condition = Condition { reason: Text::from(reason), message: message.clone() };
             self.tell(&uid, condition, texts.to_vec());

@@ -50,8 +50,9 @@ struct Standing {
     partial_since: Option<Timestamp>,
     /// When it was taken back last, in this time in part.
     taken_back: Option<Timestamp>,
-    /// It was told that it is below its minimum, with so many members.
-    told_below: Option<u32>,
+    /// It was told that it is below its minimum, with these members: another may have come and a third
+    /// have gone since.
+    told_below: Option<BTreeSet<PodUid>>,
     complete: bool,
     /// It can't be taken back: the places that it lacks are kept for it when a plan is given up.
     has_first_claim: bool,
@@ -354,11 +355,11 @@ impl Engine {
 
     /// A group that runs, or may not be taken back, has too few members.
     fn tell_below(&mut self, key: &GroupKey, facts: &Facts) {
-        let n_bound = facts.bound.len() as u32;
         let standing = self.watched.of.entry(key.clone()).or_default();
-        if standing.told_below.replace(n_bound) == Some(n_bound) {
+        if standing.told_below.as_ref() == Some(&facts.bound) {
             return;
         }
+        standing.told_below = Some(facts.bound.clone());
         let lack = self.cluster.group_as_it_is(key).ok().and_then(|view| {
             let numbers = view.count(|member| facts.bound.contains(&member.uid));
             view.lacks(&numbers)

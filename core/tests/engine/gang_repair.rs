@@ -325,3 +325,21 @@ fn a_delete_that_was_lost_is_looked_at_again() {
     w.wait_secs(30);
     assert!(!w.on_server("a").terminating && !w.on_server("b").terminating);
 }
+
+/// As many as before are left, but not the same.
+#[test]
+fn a_loss_is_told_though_another_came_at_the_same_time() {
+    let mut w = three_that_run();
+    let told = |w: &World| {
+        w.notices.iter().filter(|notice| matches!(notice, Notice::BelowMinimum { .. })).count()
+    };
+    w.pod_gone("c");
+    w.run();
+    assert_eq!(told(&w), 1);
+    w.pod(member("d", 1));
+    let bind = w.bind_of("d");
+    w.carry_out(bind);
+    w.change("a", |pod| pod.terminating = true);
+    w.wait_secs(5);
+    assert_eq!(told(&w), 2);
+}

@@ -239,13 +239,14 @@ impl Gangs {
         half.or_else(|| self.untold(now)).or_else(|| self.stays_half(now))
     }
 
-    /// All binds of a commit go out at once, and make the group whole.
+    /// All binds of a commit go out at once, and make the group whole. Of a group of which it was told
+    /// something in this turn, it may have decided before.
     fn sent_half(&self, note: &PlanNote, key: &GroupKey, sent: &BTreeSet<PodUid>) -> Option<Wrong> {
-        if sent.len() != note.members as usize {
-            return Some(("I4", format!("{} binds of {note} are sent", sent.len())));
-        }
         if self.fresh.contains(key) {
             return None;
+        }
+        if sent.len() != note.members as usize {
+            return Some(("I4", format!("{} binds of {note} are sent", sent.len())));
         }
         // Binds of earlier commits that are not seen yet count as well.
         let on_its_way = |pod: &Pod| self.sent.contains(&pod.uid) && !pod.finished();

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use crate::planted::PLANTED;
 use crate::rows::{ROWS, Row};
 use crate::scheduler::Program;
-use crate::table::Table;
+use crate::table::{Batch, Table};
 
 const HEAD: &str = "\
 # Faults on the real control plane
@@ -15,7 +15,8 @@ Each row is a fault that a proxy, a signal or a write from the side makes on a r
 client got no answer. After each repeat everything must be bound or have a reason, the ledger must equal the server (SIGUSR2), nothing may have been listed without a
 410, and the auditor (`audit/`), which reads etcd's history and the server's audit log and shares no code with Berth, must find no violation at any revision.
 
-*Repeats* and *effective* sum up docs/faults.tsv over all commits there; *violated* are repeats in which something was broken. Where n repeats show no violation, the
+*Repeats* and *effective* sum up docs/faults.tsv over all commits there; *violated* are repeats in which something was broken. What the campaign found broken in Berth is told below the table; once it
+was mended the row is counted anew. Where n repeats show no violation, the
 chance of one is below 3/n with 95 % confidence. The numbers of the rows are those of Berth's fault matrix; numbers that are missing belong to parts that Berth does
 not have yet, or are played in the simulator (`make seeds`).
 
@@ -44,11 +45,24 @@ pub fn page(table: &Table) -> String {
         // Writing to a string does not fail.
         let _ = writeln!(page, "| {} | {} | {} | {ours} | {theirs} |", row.id, row.title, row.must);
     }
-    page + &foot()
+    page + &found(table) + &foot()
+}
+
+/// Tells what the campaign has found broken in Berth.
+fn found(table: &Table) -> String {
+    let line = |batch: &Batch| {
+        let Batch { row, commit, repeats, violations, note, .. } = batch;
+        format!("* {row} at {commit}: {violations} of {repeats}. {note}\n")
+    };
+    let lines: String = table.violated(Program::Berth.name()).map(line).collect();
+    if lines.is_empty() { lines } else { format!("\nFound in Berth, and mended since:\n\n{lines}") }
 }
 
 fn tried(table: &Table, row: &Row, program: Program) -> String {
-    let sum = table.at_any_commit(row.id, program.name());
+    let sum = match program {
+        Program::Berth => table.since_mended(row.id, program.name()),
+        Program::KubeScheduler => table.at_any_commit(row.id, program.name()),
+    };
     match sum.repeats {
         0 => "–".to_owned(),
         repeats => format!("{repeats}, {}, **{}**", sum.effective, sum.violations),

@@ -58,14 +58,25 @@ impl Table {
         self.sum(|b| b.row == row && b.scheduler == scheduler)
     }
 
-    fn sum(&self, counts: impl Fn(&Batch) -> bool) -> Batch {
-        let mut sum = Batch::default();
-        for batch in self.batches.iter().filter(|batch| counts(batch)) {
-            sum.repeats += batch.repeats;
-            sum.effective += batch.effective;
-            sum.violations += batch.violations;
+    /// Sums up what was tried of this row with this scheduler since it was mended: after the last
+    /// batch with a violation, unless that is the last of all.
+    pub fn since_mended(&self, row: &str, scheduler: &str) -> Batch {
+        let of_row = |b: &&Batch| b.row == row && b.scheduler == scheduler;
+        let batches: Vec<&Batch> = self.batches.iter().filter(of_row).collect();
+        let begun = batches.iter().rposition(|b| b.violations > 0).map_or(0, |last| last + 1);
+        match &batches[begun..] {
+            [] => self.at_any_commit(row, scheduler),
+            since => sum(since.iter().copied()),
         }
-        sum
+    }
+
+    /// Returns the batches with this scheduler in which something was broken.
+    pub fn violated<'a>(&'a self, scheduler: &'a str) -> impl Iterator<Item = &'a Batch> {
+        self.batches.iter().filter(move |b| b.scheduler == scheduler && b.violations > 0)
+    }
+
+    fn sum(&self, counts: impl Fn(&Batch) -> bool) -> Batch {
+        sum(self.batches.iter().filter(|batch| counts(batch)))
     }
 
     /// Adds a batch, on disk too.
@@ -82,6 +93,16 @@ impl Table {
         self.batches.push(batch);
         Ok(())
     }
+}
+
+fn sum<'a>(batches: impl Iterator<Item = &'a Batch>) -> Batch {
+    let mut sum = Batch::default();
+    for batch in batches {
+        sum.repeats += batch.repeats;
+        sum.effective += batch.effective;
+        sum.violations += batch.violations;
+    }
+    sum
 }
 
 impl Batch {
@@ -158,5 +179,21 @@ mod tests {
         fs::write(&path, format!("{HEADER}F14\tberth\n")).expect("a file");
         assert!(Table::read(&path).is_err());
         fs::remove_file(&path).expect("cleaned up");
+    }
+
+    #[test]
+    fn a_row_that_was_mended_is_counted_anew() {
+        let with =
+            |commit: &str, violations| Batch { repeats: 10, violations, ..batch(commit, 10) };
+        let path = PathBuf::new();
+        let mut table = Table { path, batches: vec![with("a", 0), with("b", 1)] };
+        let since = |table: &Table| {
+            let sum = table.since_mended("F14", "berth");
+            (sum.repeats, sum.violations)
+        };
+        assert_eq!(since(&table), (20, 1), "not mended, for all that is known");
+        table.batches.extend([with("c", 0), with("d", 0)]);
+        assert_eq!(since(&table), (20, 0));
+        assert_eq!(table.violated("berth").map(|b| &*b.commit).collect::<Vec<_>>(), ["b"]);
     }
 }

@@ -12,6 +12,9 @@ use super::parts::Parts;
 /// A group whose members are looked at as one. More members than this are refused.
 pub const MEMBERS_MAX: usize = 16_384;
 
+/// So many members are asked each what they say of their group while it gathers.
+const ASKED_EACH: usize = 256;
+
 /// A group, or a part of one, that needs a number of members or of parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unit {
@@ -143,10 +146,7 @@ impl GroupView {
         let parts = || (0..self.units.len()).filter(part);
         let have = parts().filter(|part| enough[*part]).count() as u32;
         match (unit.min_parts, parts().find(|part| !enough[*part])) {
-            (None, Some(part)) => {
-                let (have, want) = (numbers[part], self.units[part].min_member);
-                Lack::Members { have, want, of: self.units[part].name.clone() }
-            }
+            (None, Some(part)) => self.lack_of(part, numbers),
             (want, _) => Lack::Groups { have, want: want.unwrap_or(have), of: unit.name.clone() },
         }
     }
@@ -271,8 +271,16 @@ impl<'r> Reading<'r> {
 
     /// Where pods say all that there is to say.
     fn without_object(&mut self, key: &GroupKey, parent: Option<usize>) -> Result<(), Lack> {
+        // Of many the first speaks for all until there are enough.
+        let first = self.hints(key).next().map(|hint| (hint.needs_object, hint.min_member));
+        let many = self.cluster.groups.n_members(key) > ASKED_EACH;
+        match first {
+            None | Some((true, _)) => return Err(Lack::Object(key.name.clone())),
+            Some((false, want)) if many => self.enough_known(key, want.unwrap_or(0))?,
+            Some((false, _)) => {}
+        }
         let hints: Vec<&GroupHint> = self.hints(key).collect();
-        if hints.iter().any(|hint| hint.needs_object) || hints.is_empty() {
+        if hints.iter().any(|hint| hint.needs_object) {
             return Err(Lack::Object(key.name.clone()));
         }
         let mins: std::collections::BTreeSet<u32> =

@@ -42,17 +42,23 @@ fn native_groups_are_bound_whole_and_so_are_groups_of_them() {
     assert_eq!(berth.terminate(), Some(0));
 }
 
+/// What a group in another says that it is made from; it needn't be there.
+fn workload() -> Value {
+    json!({"workloadName": "w", "templateName": "t"})
+}
+
 /// Two groups of two, both of which are needed: the second one's last member comes late.
 fn groups_of_groups(api: &ApiClient, way: &Way) {
     let all = json!({
         "apiVersion": "scheduling.k8s.io/v1alpha3", "kind": "CompositePodGroup",
         "metadata": {"name": "all", "namespace": "default"},
-        "spec": {"schedulingPolicy": {"gang": {"minGroupCount": 2}}},
+        "spec": {"workloadRef": workload(), "schedulingPolicy": {"gang": {"minGroupCount": 2}}},
     });
     create(api, &all);
     for name in ["left", "right"] {
         let spec = json!({
-            "parentCompositePodGroupName": "all", "schedulingPolicy": {"gang": {"minCount": 2}},
+            "workloadRef": workload(), "parentCompositePodGroupName": "all",
+            "schedulingPolicy": {"gang": {"minCount": 2}},
         });
         create(api, &group("scheduling.k8s.io/v1alpha3", name, spec));
     }

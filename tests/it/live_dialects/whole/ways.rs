@@ -52,7 +52,7 @@ fn volcano_tasks() -> Way {
             pod["metadata"]["annotations"] =
                 json!({"scheduling.k8s.io/group-name": group, "volcano.sh/task-spec": task});
         },
-        lacks: "waiting for 0 of 1 members of server",
+        lacks: "waiting for 2 of 3 members of {}",
         statuses: VOLCANO,
     }
 }
