@@ -165,8 +165,14 @@ impl Engine {
         if new {
             self.classify(id);
         }
-        if new || self.queue.entry(id).is_some_and(awaits_members) {
-            self.admit(id, Some(uid));
+        self.joined(id, uid, new);
+    }
+
+    /// A pod is in the queue, of an entry that is `new` with it or was there before.
+    pub(super) fn joined(&mut self, id: EntryId, uid: &PodUid, new: bool) {
+        match new || self.queue.entry(id).is_some_and(awaits_members) {
+            true => self.admit(id, Some(uid)),
+            false => self.tell_later(id, uid),
         }
     }
 
@@ -398,7 +404,7 @@ impl Engine {
 
 /// Tells whether one more member is worth another look. A plan or search under way takes it up
 /// when it ends, and a backoff is sat out.
-pub(super) fn awaits_members(entry: &Entry) -> bool {
+fn awaits_members(entry: &Entry) -> bool {
     match entry.station {
         Station::Gated { .. } | Station::Unschedulable => true,
         Station::Active | Station::Backoff | Station::ErrorBackoff | Station::InFlight => false,

@@ -28,6 +28,8 @@ pub(super) struct Gathering {
     /// The second in which the next member is told, and how many are told in it already.
     next: Timestamp,
     in_it: u32,
+    /// Members that came while the group was looked at: they are told when it waits again.
+    untold: Vec<PodUid>,
 }
 
 impl Gathering {
@@ -61,14 +63,15 @@ impl Engine {
         if !known {
             let since = gathering.as_ref().map_or(self.now, |known| known.since);
             let (likeness, message) = (likeness.clone(), gate.message.clone());
-            *gathering = Some(Gathering { likeness, message, since, next: since, in_it: 0 });
+            let (next, in_it, untold) = (since, 0, Vec::new());
+            *gathering = Some(Gathering { likeness, message, since, next, in_it, untold });
         } else if let Some(gathering) = gathering {
             gathering.message.clone_from(&gate.message);
         }
-        let members: Vec<PodUid> = match newcomer {
-            Some(uid) if known => vec![uid.clone()],
-            None if known => Vec::new(),
-            _ => entry.members.clone(),
+        let came = gathering.as_mut().map(|it| std::mem::take(&mut it.untold)).unwrap_or_default();
+        let members: Vec<PodUid> = match known {
+            true => came.into_iter().chain(newcomer.cloned()).collect(),
+            false => entry.members.clone(),
         };
         // Of a pod with scheduling gates the API server has said why it waits.
         let gated = |uid: &PodUid| self.cluster.pod(uid).is_some_and(|r| !r.pod.gates.is_empty());
@@ -83,6 +86,15 @@ impl Engine {
         }
         let since = self.gathering_since(&key);
         self.tell_group(&key, GroupPhase::Waiting, &gate.message, since + PATIENCE);
+    }
+
+    /// A member has come while the group is looked at.
+    pub(super) fn tell_later(&mut self, id: EntryId, uid: &PodUid) {
+        let key = self.queue.entry(id).and_then(|entry| entry.group.as_ref());
+        let memory = key.and_then(|key| self.memories.get_mut(key));
+        if let Some(gathering) = memory.and_then(|memory| memory.gathering.as_mut()) {
+            gathering.untold.push(uid.clone());
+        }
     }
 
     /// Returns what is missing as it is now, for a pod that is to be told of something alike.

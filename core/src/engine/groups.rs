@@ -12,7 +12,7 @@ use crate::types::{GroupKey, PlanNote, Pod, PodUid, Text};
 
 use super::Engine;
 use super::attempt::Search;
-use super::folding::{ClosedGate, awaits_members};
+use super::folding::ClosedGate;
 use super::gang::{Gang, Refused};
 use super::gathering::Gathering;
 use super::guard::guarded;
@@ -430,9 +430,7 @@ impl Engine {
             // What its members were told when it last had some is not what these are told.
             self.forget_gathering(id);
         }
-        if new || self.queue.entry(id).is_some_and(awaits_members) {
-            self.admit(id, Some(uid));
-        }
+        self.joined(id, uid, new);
     }
 
     /// Asks the gates of an entry again whose group has changed: also one that was found

@@ -196,3 +196,24 @@ fn the_devices_of_a_lost_member_are_kept_with_its_place() {
     w.wait_secs(400);
     assert_eq!(w.bound("stranger"), "n1", "a place is kept for some time only");
 }
+
+/// Its devices are being let go when it comes.
+#[test]
+fn a_member_that_comes_while_the_group_is_busy_is_told_too() {
+    let mut w = left_behind();
+    w.event(ClusterEvent::Groups(GroupEvent::Applied(Box::new(gang("team", 4)))));
+    let is_release = |op: &Op| matches!(op, Op::Claim { write: ClaimWrite::Release { .. }, .. });
+    for _ in 0..20 {
+        w.now = w.now + Span::from_secs(1);
+        w.think();
+        if w.writes.iter().any(|write| is_release(&write.op)) {
+            break;
+        }
+        w.run();
+    }
+    let release = w.write(is_release);
+    w.pod(sharing("r"));
+    w.carry_out(release);
+    w.wait_secs(60);
+    assert_eq!(&*w.condition("r").message, "waiting for 3 of 4 members of team");
+}
