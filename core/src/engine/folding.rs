@@ -92,6 +92,7 @@ impl Engine {
                     self.queue.remove_pod(uid);
                     self.drop_searches();
                 }
+                self.member_came(uid);
                 self.member_moved(uid);
             }
             Change::PodDeleted { old } | Change::PodFreed { old, .. } => {

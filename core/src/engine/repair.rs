@@ -50,9 +50,8 @@ struct Standing {
     partial_since: Option<Timestamp>,
     /// When it was taken back last, in this time in part.
     taken_back: Option<Timestamp>,
-    /// It was told that it is below its minimum, with these members: another may have come and a third
-    /// have gone since.
-    told_below: Option<BTreeSet<PodUid>>,
+    /// It was told that it is below its minimum, with so many members, since the last one came.
+    told_below: Option<u32>,
     complete: bool,
     /// It can't be taken back: the places that it lacks are kept for it when a plan is given up.
     has_first_claim: bool,
@@ -154,6 +153,18 @@ impl Engine {
             && matches!(entry.station, Station::Gated { .. })
         {
             self.admit(entry.id, None);
+        }
+    }
+
+    /// A pod has its node: what its group was told it lacks is told anew if it lacks something still.
+    pub(super) fn member_came(&mut self, uid: &PodUid) {
+        let Some(record) = self.cluster.pod(uid) else { return };
+        if record.pod.group_hints().is_empty() {
+            return;
+        }
+        let key = self.cluster.groups().membership(&record.pod).key();
+        if let Some(standing) = key.and_then(|key| self.watched.of.get_mut(&key)) {
+            standing.told_below = None;
         }
     }
 
@@ -355,11 +366,11 @@ impl Engine {
 
     /// A group that runs, or may not be taken back, has too few members.
     fn tell_below(&mut self, key: &GroupKey, facts: &Facts) {
+        let n_bound = facts.bound.len() as u32;
         let standing = self.watched.of.entry(key.clone()).or_default();
-        if standing.told_below.as_ref() == Some(&facts.bound) {
+        if standing.told_below.replace(n_bound) == Some(n_bound) {
             return;
         }
-        standing.told_below = Some(facts.bound.clone());
         let lack = self.cluster.group_as_it_is(key).ok().and_then(|view| {
             let numbers = view.count(|member| facts.bound.contains(&member.uid));
             view.lacks(&numbers)
