@@ -57,8 +57,8 @@ impl Engine {
             }
             WriteResult::Refused { code, message } => {
                 self.note_refused(&pod.uid, node);
-                let text =
-                    format!("binding {} to {node} would be rejected: {message} ({code})", pod.name);
+                // Without the node's name: it is another each time.
+                let text = format!("binding {} would be rejected: {message} ({code})", pod.name);
                 self.stage_failed(plan, label, Failure::fault(text.into()));
             }
         }

@@ -148,7 +148,12 @@ impl Engine {
         if record.place != Place::Nowhere {
             self.watch_group(&key);
         }
-        let waits = self.queue.group(&key).and_then(|id| self.queue.entry(id));
+        self.ask_gates_of(&key);
+    }
+
+    /// What holds the group may be something else now.
+    fn ask_gates_of(&mut self, key: &GroupKey) {
+        let waits = self.queue.group(key).and_then(|id| self.queue.entry(id));
         if let Some(entry) = waits
             && matches!(entry.station, Station::Gated { .. })
         {
@@ -196,6 +201,7 @@ impl Engine {
             // Its place is kept before anybody else looks at it.
             self.watched.set_due(&key, Some(self.now));
         }
+        self.ask_gates_of(&key);
     }
 
     /// Looks at the groups that are due.

@@ -343,3 +343,22 @@ fn a_loss_is_told_though_another_came_at_the_same_time() {
     w.wait_secs(5);
     assert_eq!(told(&w), 2);
 }
+
+/// A part is enough for the whole until its work is done; then the other is waited for again.
+#[test]
+fn who_waits_is_told_what_is_missing_once_others_are_done() {
+    let mut w = World::new();
+    w.node(node("n1", 8));
+    let key = |name: &str| GroupKey { kind: GroupKind::Groups, ..gang(name, 1).key };
+    group(&mut w, PodGroup::gang(key("all"), "uid-of-all", 1));
+    group(&mut w, PodGroup { parent: Some("all".into()), ..gang("x", 1) });
+    group(&mut w, PodGroup { parent: Some("all".into()), ..gang("y", 2) });
+    w.pod(pod("x-0", 1).grouped("x").owned());
+    w.wait_secs(2);
+    w.pod(pod("y-0", 1).grouped("y").owned());
+    w.wait_secs(70);
+    assert_eq!(&*w.condition("y-0").message, "waiting for 1 of 2 members of y");
+    w.change("x-0", |pod| pod.phase = Phase::Succeeded);
+    w.wait_secs(70);
+    assert_eq!(&*w.condition("y-0").message, "waiting for 0 of 1 groups of all");
+}
