@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use berth_core::engine::{Input, Setup, WriteResult};
+use berth_core::engine::{Input, Setup, Write, WriteResult};
 use berth_core::framework::{ClaimWrite, Op};
 use berth_core::snapshot::{ClusterEvent, GroupEvent};
 use berth_core::types::claim::Consumer;
@@ -118,10 +118,8 @@ fn claims_that_are_listed_after_the_group_are_let_go_too() {
     assert_eq!((on_server(&w, "a"), held(&w)), (("".into(), Vec::new()), "".into()));
 }
 
-/// What went wrong is told, and then once more what the group waits for.
-#[test]
-fn a_group_whose_devices_could_not_be_let_go_is_told_again_what_it_lacks() {
-    let mut w = left_behind();
+/// Lets time pass until a device is let go, and returns the write that does.
+fn first_release(w: &mut World) -> Write {
     let is_release = |op: &Op| matches!(op, Op::Claim { write: ClaimWrite::Release { .. }, .. });
     for _ in 0..20 {
         w.now = w.now + Span::from_secs(1);
@@ -131,7 +129,14 @@ fn a_group_whose_devices_could_not_be_let_go_is_told_again_what_it_lacks() {
         }
         w.run();
     }
-    let release = w.write(is_release);
+    w.write(is_release)
+}
+
+/// What went wrong is told, and then once more what the group waits for.
+#[test]
+fn a_group_whose_devices_could_not_be_let_go_is_told_again_what_it_lacks() {
+    let mut w = left_behind();
+    let release = first_release(&mut w);
     w.answer(&release, WriteResult::NotSent { message: "connection refused".into() });
     w.run();
     assert_eq!(&*w.condition("p").message, "connection refused");
@@ -202,16 +207,7 @@ fn the_devices_of_a_lost_member_are_kept_with_its_place() {
 fn a_member_that_comes_while_the_group_is_busy_is_told_too() {
     let mut w = left_behind();
     w.event(ClusterEvent::Groups(GroupEvent::Applied(Box::new(gang("team", 4)))));
-    let is_release = |op: &Op| matches!(op, Op::Claim { write: ClaimWrite::Release { .. }, .. });
-    for _ in 0..20 {
-        w.now = w.now + Span::from_secs(1);
-        w.think();
-        if w.writes.iter().any(|write| is_release(&write.op)) {
-            break;
-        }
-        w.run();
-    }
-    let release = w.write(is_release);
+    let release = first_release(&mut w);
     w.pod(sharing("r"));
     w.carry_out(release);
     w.wait_secs(60);
