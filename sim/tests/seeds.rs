@@ -41,7 +41,8 @@ const BUGS: [(&str, u64, &[&str]); 20] = [
     ("bind-before-claim", 50, &["I12"]),
     ("release-not-awaited", 1000, &["I12"]),
     ("conflict-untold", 200, &["F24"]),
-    ("half-gang-binds", 200, &["I4"]),
+    // Half of a group that Permit holds at its barrier is a plan that never ends.
+    ("half-gang-binds", 200, &["I4", "I11"]),
     ("no-way-back", 600, &["I5"]),
     ("no-take-back", 100, &["I4"]),
     ("takes-back-unowned", 100, &["I4"]),

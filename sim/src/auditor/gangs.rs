@@ -57,6 +57,9 @@ pub(super) struct Gangs {
     sent: BTreeSet<PodUid>,
     /// Binds since its last turn, by commit.
     sent_now: BTreeMap<(PlanNote, GroupKey), BTreeSet<PodUid>>,
+    /// Number of binds since its last turn that were decided on before it was told that the pod is gone,
+    /// by commit.
+    sent_gone: BTreeMap<PlanNote, usize>,
     /// Groups for which it has sent a write of a plan.
     begun: BTreeSet<GroupKey>,
     /// Groups that it has looked at against nodes.
@@ -190,7 +193,11 @@ impl Gangs {
     }
 
     fn sends_bind(&mut self, pod: &PodRef, plan: Option<&PlanNote>) -> Option<Wrong> {
-        let key = self.seen.pod(&pod.uid).and_then(|pod| self.seen.outer_of(pod))?;
+        let Some(known) = self.seen.pod(&pod.uid) else {
+            *self.sent_gone.entry(plan?.clone()).or_default() += 1;
+            return None;
+        };
+        let key = self.seen.outer_of(known)?;
         let Some(note) = plan else {
             return Some(("I4", format!("{pod} of group {key} is bound without a note")));
         };
@@ -236,17 +243,18 @@ impl Gangs {
         let sent = std::mem::take(&mut self.sent_now);
         let half = sent.iter().find_map(|((note, key), sent)| self.sent_half(note, key, sent));
         self.fresh.clear();
+        self.sent_gone.clear();
         half.or_else(|| self.untold(now)).or_else(|| self.stays_half(now))
     }
 
-    /// All binds of a commit go out at once, and make the group whole. Of a group of which it was told
-    /// something in this turn, it may have decided before.
+    /// All binds of a commit go out at once, and make the group whole.
     fn sent_half(&self, note: &PlanNote, key: &GroupKey, sent: &BTreeSet<PodUid>) -> Option<Wrong> {
+        let all = sent.len() + self.sent_gone.get(note).copied().unwrap_or(0);
+        if all != note.members as usize {
+            return Some(("I4", format!("{all} binds of {note} are sent")));
+        }
         if self.fresh.contains(key) {
             return None;
-        }
-        if sent.len() != note.members as usize {
-            return Some(("I4", format!("{} binds of {note} are sent", sent.len())));
         }
         // Binds of earlier commits that are not seen yet count as well.
         let on_its_way = |pod: &Pod| self.sent.contains(&pod.uid) && !pod.finished();
