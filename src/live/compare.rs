@@ -42,8 +42,11 @@ const PASSES_MAX: u32 = 8;
 const GRACE: Duration = Duration::from_millis(500);
 /// More doubtful objects of a kind than this are listed instead of read one by one.
 const SINGLE_MAX: usize = 100;
-/// A comparison is made by itself so long after the last one, later if that took long: at most a
-/// hundredth of the time goes there.
+/// The first comparison is made by itself so long after the start, and one that could not be made is
+/// tried again so long after that.
+const FIRST: Duration = Duration::from_secs(60);
+/// Further ones follow so long after the last one, later if that took long: at most a hundredth of the
+/// time goes there.
 const EVERY: Duration = Duration::from_secs(600);
 const PART: u32 = 100;
 /// Where there are more pods and nodes than that only the signal asks, since all of them are read.
@@ -87,7 +90,7 @@ impl Comparison {
     /// Compares whenever the signal comes, and when none has come for a while. One that comes
     /// meanwhile is heard once afterwards.
     pub async fn run(self, mut signal: Signal) {
-        let mut pause = EVERY;
+        let mut pause = FIRST;
         loop {
             let asked = tokio::select! {
                 heard = signal.recv() => match heard {
@@ -100,12 +103,15 @@ impl Comparison {
                 continue;
             }
             let begun = Instant::now();
-            self.compare_and_tell(asked).await;
-            pause = pause_after(begun.elapsed());
+            pause = match self.compare_and_tell(asked).await {
+                true => pause_after(begun.elapsed()),
+                false => FIRST,
+            };
         }
     }
 
-    async fn compare_and_tell(&self, asked: bool) {
+    /// Returns false if nothing could be compared.
+    async fn compare_and_tell(&self, asked: bool) -> bool {
         if asked {
             info!("comparing the ledger with the API server");
         }
@@ -113,6 +119,7 @@ impl Comparison {
             Ok(report) => {
                 self.api.metrics().compared(report.differences.len());
                 report.log(asked);
+                return true;
             }
             Err(problem) if asked => {
                 warn!("the ledger was not compared with the API server: {problem}");
@@ -120,6 +127,7 @@ impl Comparison {
             // A standby's is not up to date all of the time.
             Err(problem) => debug!("the ledger was not compared with the API server: {problem}"),
         }
+        false
     }
 
     /// # Errors
@@ -255,6 +263,7 @@ impl Report {
             differences = self.differences.len(),
             assumed = self.assumed.len(),
             unconfirmed = self.unconfirmed,
+            asked,
             "compared the ledger with the API server"
         );
     }

@@ -19,9 +19,12 @@ pub(super) struct Clients {
     pub(super) main: Api,
     pub(super) events: Api,
     pub(super) lease: Api,
+    /// Its name tells lists that compare from those that watches begin with.
+    pub(super) comparison: Api,
 }
 
-/// Makes the connections as kube-scheduler does: events and the Lease have clients of their own.
+/// Makes the connections as kube-scheduler does: events and the Lease have clients of their own, and
+/// so have comparisons.
 /// Nothing is sent yet.
 ///
 /// # Errors
@@ -30,7 +33,8 @@ pub(super) async fn clients(target: &Target, metrics: &Metrics) -> Result<Client
     let main = Api::new(target).await?.measured(metrics);
     let events = main.another("scheduler")?;
     let lease = main.another("leader-election")?;
-    Ok(Clients { main, events, lease })
+    let comparison = main.another("comparison")?;
+    Ok(Clients { main, events, lease, comparison })
 }
 
 /// Waits until the server answers, for ever if need be.

@@ -232,7 +232,7 @@ fn comparison(
     camera: Camera,
 ) -> Comparison {
     Comparison {
-        api: clients.main.clone(),
+        api: clients.comparison.clone(),
         rate: TokenBucket::new(run.connection.qps, run.connection.burst),
         camera,
         kinds: kinds.to_vec(),

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use berth_audit::{Limits, Violation};
@@ -19,6 +20,9 @@ const SHARE: u64 = 3;
 const SHARE_ONCE: u64 = 1;
 /// Repeats of a slow row are enough at this, whatever is asked for.
 const ENOUGH_SLOW: u64 = 10;
+
+/// So many control planes for the rows of CI's share that wait.
+const WAITING_LANES: usize = 2;
 
 /// So much longer than a pod may be lost is looked on after a repeat that has failed.
 const LOOKS_ON: Duration = Duration::from_secs(2);
@@ -64,6 +68,20 @@ impl Tally {
     }
 }
 
+/// Rows that are still to be played, those of one setting together.
+struct Queue(Mutex<std::vec::IntoIter<&'static Row>>);
+
+impl Queue {
+    fn new(mut rows: Vec<&'static Row>) -> Queue {
+        rows.sort_by_key(|row| row.setting.name);
+        Queue(Mutex::new(rows.into_iter()))
+    }
+
+    fn next(&self) -> Option<&'static Row> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).next()
+    }
+}
+
 /// What is known of a batch while it is played.
 struct Played {
     batch: Batch,
@@ -73,7 +91,7 @@ struct Played {
 
 impl Campaign {
     /// Plays all rows, those of one setting after each other on one control plane. Of CI's share
-    /// those that wait are played beside the others, on one of their own.
+    /// those that wait are played beside the others, on control planes of their own.
     ///
     /// # Errors
     /// What keeps the campaign itself from running: the table, git.
@@ -81,20 +99,22 @@ impl Campaign {
         let commit = commit()?;
         let beside = |row: &&Row| self.count == Count::Share && row.waits;
         let (waiting, others): (Vec<_>, Vec<_>) = self.rows.iter().copied().partition(beside);
+        let (waiting, others) = (Queue::new(waiting), Queue::new(others));
         std::thread::scope(|scope| {
-            let waiting = scope.spawn(|| self.run_rows(waiting, &commit));
-            let others = self.run_rows(others, &commit);
-            let waiting = waiting.join().expect("a campaign does not panic");
-            Ok(others?.with(waiting?))
+            let lane = || scope.spawn(|| self.run_rows(&waiting, &commit));
+            let lanes: Vec<_> = (0..WAITING_LANES).map(|_| lane()).collect();
+            let others = self.run_rows(&others, &commit);
+            lanes.into_iter().try_fold(others?, |tally, lane| {
+                Ok(tally.with(lane.join().expect("a campaign does not panic")?))
+            })
         })
     }
 
-    fn run_rows(&self, mut rows: Vec<&'static Row>, commit: &str) -> Outcome<Tally> {
+    fn run_rows(&self, rows: &Queue, commit: &str) -> Outcome<Tally> {
         let mut table = self.out.as_deref().map(Table::read).transpose()?;
-        rows.sort_by_key(|row| row.setting.name);
         let mut tally = Tally::default();
         let mut kept: Option<(&str, Scene)> = None;
-        for row in rows {
+        while let Some(row) = rows.next() {
             let known = table.as_ref().map(|t| t.known(row.id, self.program.name(), commit));
             let known = known.unwrap_or_default();
             let wanted = self.wanted(row, &known);

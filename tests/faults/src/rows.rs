@@ -90,6 +90,7 @@ pub const ROWS: &[&Row] = &[
     &nodes::CHANGED,
     &nodes::RECREATED,
     &disorder::DISORDER,
+    &disorder::UNTOLD,
     &pods::RECREATED,
     &pods::DELETED,
     &rival::BESIDE,

@@ -52,10 +52,7 @@ pub struct Scene {
     starts: BTreeMap<String, u64>,
     /// How many exchanges there were when each replica was started last.
     began: BTreeMap<String, usize>,
-    /// Lists of each user and resource since then, as far as the exchanges were counted.
-    lists: BTreeMap<(String, String), u64>,
-    lists_counted_to: usize,
-    /// Lists that had to be made again because a row spoiled them.
+    /// Lists of a user and resource that had to be made again because a row spoiled them.
     spoiled: BTreeMap<(String, String), u64>,
     repeat: u32,
     drawn: AtomicU64,
@@ -91,8 +88,6 @@ impl Scene {
             folder: folder.to_path_buf(),
             starts: BTreeMap::new(),
             began: BTreeMap::new(),
-            lists: BTreeMap::new(),
-            lists_counted_to: 0,
             spoiled: BTreeMap::new(),
             repeat: 0,
             drawn: AtomicU64::new(0),
@@ -126,9 +121,7 @@ impl Scene {
         self.proxy = Proxy::start(&self.stand)?;
         self.starts.clear();
         self.began.clear();
-        self.lists.clear();
         self.spoiled.clear();
-        self.lists_counted_to = 0;
         let observer = self.auditor.observer();
         self.proxy.observe(move |exchange| evidence::tell(&observer, exchange));
         Ok(())

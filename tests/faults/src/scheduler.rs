@@ -86,7 +86,7 @@ impl Scheduler {
         let log = launch.folder.join(format!("{name}.log"));
         let process = Process::start(launch.program.name(), &binary, &args, &log)?;
         let (program, user) = (launch.program, launch.user.to_owned());
-        let compared = process.log().matches(COMPARED).count();
+        let compared = answers(&process.log()).count();
         Ok(Scheduler { program, user, process, compared })
     }
 
@@ -142,8 +142,7 @@ impl Scheduler {
             self.signal("USR2")?;
             let answer = try_wait_for(SOON, "berth compares its ledger with the server", || {
                 let log = self.process.log();
-                let mut lines = log.lines().filter(|line| line.contains(COMPARED));
-                match lines.nth(self.compared) {
+                match answers(&log).nth(self.compared) {
                     Some(line) => Some(Some(line.to_owned())),
                     None => (log.matches(NOT_COMPARED).count() > refused).then_some(None),
                 }
@@ -164,6 +163,13 @@ const NOT_COMPARED: &str = "the ledger was not compared with the API server";
 /// Before it is asked again.
 const REFUSED: Duration = Duration::from_millis(100);
 const COMPARED: &str = "compared the ledger with the API server";
+/// Berth compares by itself too.
+const ASKED: &str = "asked=true";
+
+/// Returns the lines that answer signals.
+fn answers(log: &str) -> impl Iterator<Item = &str> {
+    log.lines().filter(|line| line.contains(COMPARED) && line.contains(ASKED))
+}
 
 fn comparison(line: &str) -> Option<Comparison> {
     let field = |name: &str| {

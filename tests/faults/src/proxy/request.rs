@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use http::header;
 use http::request::Parts;
 use hyper::body::Bytes;
 use serde_json::Value;
@@ -11,6 +12,8 @@ use serde_json::Value;
 pub struct Asked {
     /// The user of the token; empty if no kubeconfig of the proxy has it.
     pub user: String,
+    /// Its sender's User-Agent.
+    pub agent: String,
     pub method: String,
     pub path: String,
     /// Without the question mark.
@@ -30,8 +33,10 @@ impl Asked {
     pub(super) fn new(user: String, head: &Parts, body: Bytes) -> Asked {
         let path = head.uri.path().to_owned();
         let [resource, namespace, name, subresource] = parts(&path);
+        let agent = head.headers.get(header::USER_AGENT).and_then(|value| value.to_str().ok());
         Asked {
             user,
+            agent: agent.unwrap_or_default().to_owned(),
             method: head.method.to_string(),
             query: head.uri.query().unwrap_or_default().to_owned(),
             body,
@@ -57,6 +62,11 @@ impl Asked {
         let further = self.query.split('&').any(|q| q.starts_with("continue="));
         let collection = !self.resource.is_empty() && self.name.is_empty();
         self.method == "GET" && collection && !self.is_watch() && !further
+    }
+
+    /// Tells whether it is for a comparison with what is known, and not to begin a watch.
+    pub fn compares(&self) -> bool {
+        self.agent.ends_with("/comparison")
     }
 
     /// Tells whether it binds a pod.

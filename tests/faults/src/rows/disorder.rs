@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
-use berth_stand::Patch;
+use berth_stand::{Patch, try_wait_for};
 use serde_json::json;
 
 use super::Row;
@@ -78,19 +78,61 @@ fn deletion_swallowed(scene: &mut Scene) -> Outcome {
         scene.create_pod(name, 8)?;
         scene.bound(name)?;
     }
+    goes_unheard(scene, "a")?;
+    scene.create_pod("a", 7)?;
+    scene.create_pod("c", 1)?;
+    let nodes = [scene.bound("a")?, scene.bound("c")?];
+    check(nodes[0] == nodes[1], "a and c share the place that was freed")
+}
+
+/// Deletes a pod of which the scheduler is not told that it went.
+fn goes_unheard(scene: &mut Scene, pod: &'static str) -> Outcome {
     let done = Arc::new(AtomicBool::new(false));
     let swallow = scene.proxy.watches("pods").user("replica-1").edit(move |event| {
-        let is_it = event["type"] == "DELETED" && event["object"]["metadata"]["name"] == "a";
+        let is_it = event["type"] == "DELETED" && event["object"]["metadata"]["name"] == pod;
         match is_it && !done.swap(true, SeqCst) {
             true => Edit::Swallow,
             false => Edit::Pass,
         }
     });
-    scene.delete_pod("a")?;
+    scene.delete_pod(pod)?;
     swallow.wait_effective(1, SOON)?;
     scene.took_effect(1);
-    scene.create_pod("a", 7)?;
-    scene.create_pod("c", 1)?;
-    let nodes = [scene.bound("a")?, scene.bound("c")?];
-    check(nodes[0] == nodes[1], "a and c share the place that was freed")
+    Ok(())
+}
+
+pub(super) const UNTOLD: Row = Row {
+    id: "F44-alone",
+    title: "a deletion is never told, and nothing else happens that would show it",
+    must: "find it by comparing what it knows with the server, unasked, and say so",
+    slow: true,
+    waits: true,
+    prepare: |scene| scene.nodes(2, 8),
+    repeat: untold,
+    ..Row::PLAIN
+};
+
+/// The first comparison is made a minute after the start.
+const COMPARED: Duration = Duration::from_secs(120);
+
+fn untold(scene: &mut Scene) -> Outcome {
+    scene.start_watching_scheduler()?;
+    scene.create_pod("gone", 8)?;
+    scene.bound("gone")?;
+    let found = |scene: &mut Scene| -> Outcome<usize> {
+        let log = scene.scheduler()?.log();
+        let mut lines = log.lines().filter(|line| line.contains("ledger and API server differ"));
+        Ok(lines.by_ref().filter(|line| line.contains("object=default/gone")).count())
+    };
+    let before = found(scene)?;
+    goes_unheard(scene, "gone")?;
+    let says = || (found(scene).ok()? > before).then_some(());
+    try_wait_for(COMPARED, "it says that its ledger differs from the server", says)?;
+    // A new one reads everything again, as the log's reader is told to make it do.
+    scene.schedulers.clear();
+    scene.start_watching_scheduler()?;
+    scene.create_pod("next", 8)?;
+    scene.bound("next")?;
+    scene.schedulers.clear();
+    Ok(())
 }

@@ -1,5 +1,6 @@
 //! The end of a repeat: nothing is under way, the ledger is right, and nobody listed in vain.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use berth_stand::try_wait_for;
@@ -8,6 +9,7 @@ use serde_json::Value;
 use super::Scene;
 use crate::SOON;
 use crate::failed::{Failed, Outcome};
+use crate::proxy::Exchange;
 use crate::scheduler::{Comparison, Program, Scheduler};
 
 /// What decisions rest on: path of the group, and resource.
@@ -88,22 +90,20 @@ impl Scene {
             let decides =
                 |s: &&mut Scheduler| leader.as_ref().is_none_or(|leader| *leader == s.user);
             self.schedulers.iter_mut().filter(decides).try_for_each(converges)?;
-            // What the comparison listed is not the watches'.
-            self.lists_counted_to = self.proxy.n_exchanges();
         }
         Ok(())
     }
 
     /// A process lists each resource once, an electing one its pods once more when it leads, and
     /// each further list needs a 410.
-    fn lists_only_what_expired(&mut self) -> Outcome {
-        for exchange in self.proxy.exchanges(self.lists_counted_to) {
-            if exchange.asked.is_list() && exchange.server == Some(200) {
-                let key = (exchange.asked.user, exchange.asked.resource);
-                *self.lists.entry(key).or_default() += 1;
+    fn lists_only_what_expired(&self) -> Outcome {
+        let mut lists = BTreeMap::<(String, String), u64>::new();
+        for Exchange { asked, server, .. } in self.proxy.exchanges(0) {
+            if asked.is_list() && !asked.compares() && server == Some(200) {
+                *lists.entry((asked.user, asked.resource)).or_default() += 1;
             }
         }
-        for (listed, lists) in &self.lists {
+        for (listed, lists) in &lists {
             let (user, resource) = listed;
             let spoiled = self.spoiled.get(listed).copied().unwrap_or_default();
             let starts = self.starts.get(user).copied().unwrap_or_default();
