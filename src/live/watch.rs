@@ -187,12 +187,9 @@ impl Watch {
                 End::Ended { events: 0 } if self.probing => End::Silent { heard: false },
                 end => end,
             };
-            if self.heard.elapsed() >= self.source.pace.idle {
-                // The first silence is not believed: servers may be late with their bookmarks.
-                match self.probing || !matches!(end, End::Silent { .. }) {
-                    true => self.note_overdue(),
-                    false => self.probing = true,
-                }
+            if self.is_rightly_silent(&end, &version).await {
+                silences = 0;
+                continue;
             }
             if matches!(end, End::Ended { events } if events > 0) {
                 silences = 0;
@@ -235,6 +232,24 @@ impl Watch {
             self.source.pace.wait(failures).await;
             failures += 1;
         }
+    }
+
+    /// Looks at how long nothing was heard. Returns true if there was nothing to say.
+    async fn is_rightly_silent(&mut self, end: &End, version: &str) -> bool {
+        if self.heard.elapsed() < self.source.pace.idle {
+            return false;
+        }
+        // The first silence is not believed: servers may be late with their bookmarks.
+        if self.probing || !matches!(end, End::Silent { .. }) {
+            self.note_overdue();
+            return false;
+        }
+        let newest = self.is_newest(version).await;
+        match newest {
+            true => self.note_heard(),
+            false => self.probing = true,
+        }
+        newest
     }
 
     fn send(&self, input: Input) {

@@ -73,6 +73,23 @@ impl Watch {
         }
     }
 
+    /// Tells whether nothing of any kind was written after `version`. Servers send no bookmark that isn't
+    /// newer than a watch's beginning, so they rightly say nothing then. Being asked, they also catch
+    /// up with their store, and so have a newer bookmark to send where something was written.
+    ///
+    /// Source: apiserver's `cacher/cache_watcher.go` and `cacher/delegator` (1.37): a limited list
+    /// without a version is answered from the cache, once that is up to date.
+    pub(super) async fn is_newest(&self, version: &str) -> bool {
+        let waited = self.source.rate.take().await;
+        let call = Call::get(version_path(self.kind));
+        self.source.api.rate_limited(&call.method, waited);
+        let Ok(answer) = self.source.api.call(&call, self.source.pace.probe).await else {
+            return false;
+        };
+        let page = serde_json::from_slice(&answer.body);
+        page.is_ok_and(|page: Page<'_>| page.metadata.resource_version == version)
+    }
+
     fn forget_unlisted(&mut self, listed: &BTreeSet<Key>) {
         let gone: Vec<Key> =
             self.known.keys().filter(|key| !listed.contains(*key)).cloned().collect();
@@ -80,6 +97,12 @@ impl Watch {
             self.forget(&key);
         }
     }
+}
+
+/// Returns the path of the shortest list of now.
+fn version_path(kind: Kind) -> String {
+    let selector = kinds::selector(kind).map(|selector| format!("&{selector}"));
+    format!("{}?limit=1{}", kinds::list_path(kind), selector.unwrap_or_default())
 }
 
 /// Returns the path of a page without resourceVersion: what is true now.

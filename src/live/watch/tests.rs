@@ -148,6 +148,7 @@ impl Play {
             };
             match path.contains("watch=true") {
                 true => format!("watch {}", of("resourceVersion=")),
+                false if of("limit=") == "1" => "version".to_owned(),
                 false => format!("list {}", of("continue=")).trim().to_owned(),
             }
         };
@@ -236,21 +237,34 @@ fn a_silent_stream_is_begun_anew() {
     let play = Play::of(vec![
         list(5, "", &[]),
         SilentStream(vec![event("ADDED", &node("a", "1", 6))]),
+        list(7, "", &[node("a", "1", 6)]),
         Stream(vec![event("ADDED", &node("b", "2", 7))]),
     ]);
     assert_eq!(play.hears(3), ["nodes true", "+a", "+b"]);
-    assert_eq!(play.asked(3), ["list", "watch 5", "watch 6"]);
+    assert_eq!(play.asked(4), ["list", "watch 5", "version", "watch 6"]);
     let heads = play.seen.lock().unwrap();
-    assert!(heads[2].contains("timeoutSeconds=6&"), "{}", heads[2]);
+    assert!(heads[3].contains("timeoutSeconds=6&"), "{}", heads[3]);
 }
 
 #[test]
 fn a_server_that_says_nothing_twice_is_asked_for_a_new_list() {
     let silent = || SilentStream(Vec::new());
-    let replies = vec![list(5, "", &[]), silent(), silent(), list(7, "", &[node("a", "1", 6)])];
-    let play = Play::of(replies);
+    let listed = || list(7, "", &[node("a", "1", 6)]);
+    let play = Play::of(vec![list(5, "", &[]), silent(), listed(), silent(), listed()]);
     assert_eq!(play.hears(4), ["nodes true", "nodes false", "+a", "nodes true"]);
-    assert_eq!(play.asked(5), ["list", "watch 5", "watch 5", "list", "watch 7"]);
+    assert_eq!(play.asked(6), ["list", "watch 5", "version", "watch 5", "list", "watch 7"]);
+}
+
+#[test]
+fn a_server_on_which_nothing_is_written_may_say_nothing() {
+    let (silent, still) = (|| SilentStream(Vec::new()), || list(5, "", &[]));
+    let added = event("ADDED", &node("a", "1", 6));
+    let replies = vec![still(), silent(), still(), silent(), still(), Stream(vec![added])];
+    let play = Play::of(replies);
+    assert_eq!(play.hears(2), ["nodes true", "+a"]);
+    assert_eq!(play.asked(6), ["list", "watch 5", "version", "watch 5", "version", "watch 5"]);
+    let heads = play.seen.lock().unwrap();
+    assert!(!heads[5].contains("timeoutSeconds=6&"), "no short watch was needed: {}", heads[5]);
 }
 
 #[test]

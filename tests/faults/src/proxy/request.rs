@@ -64,9 +64,11 @@ impl Asked {
         self.method == "GET" && collection && !self.is_watch() && !further
     }
 
-    /// Tells whether it is for a comparison with what is known, and not to begin a watch.
-    pub fn compares(&self) -> bool {
-        self.agent.ends_with("/comparison")
+    /// Tells whether it is a list to begin a watch with: none that is compared with what is known, or
+    /// only asks for the newest version.
+    pub fn begins_watch(&self) -> bool {
+        let compares = self.agent.ends_with("/comparison");
+        self.is_list() && !compares && self.parameter("limit") != Some("1")
     }
 
     /// Tells whether it binds a pod.

@@ -51,7 +51,7 @@ fn has_listed(scene: &Scene) -> Outcome {
     let all_watched = || {
         let exchanges = scene.proxy.exchanges(0);
         let watched = |e: &Exchange| scene.proxy.watches(&e.asked.resource).n_open() > 0;
-        let mut lists = exchanges.iter().filter(|e| e.asked.is_list() && !e.asked.compares());
+        let mut lists = exchanges.iter().filter(|e| e.asked.begins_watch());
         lists.all(watched).then_some(())
     };
     try_wait_for(SOON, "all that is listed is watched", all_watched)?;

@@ -65,8 +65,7 @@ fn nodes_silent(scene: &mut Scene) -> Outcome {
     is_told_of(scene, "nodes", told)?;
     // Any bind from here on would be on a node that is cordoned.
     scene.create_pod("waits", 1)?;
-    let begins = |e: &Exchange| e.asked.is_list() && !e.asked.compares();
-    let lists = |e: &Exchange| begins(e) && e.asked.resource == "nodes";
+    let lists = |e: &Exchange| e.asked.begins_watch() && e.asked.resource == "nodes";
     let listed = || (scene.proxy.count(from, lists) > 0).then_some(());
     try_wait_for(NOTICED, "nodes are listed anew", listed)?;
     scene.list_was_spoiled(&user, "nodes");

@@ -99,7 +99,7 @@ impl Scene {
     fn lists_only_what_expired(&self) -> Outcome {
         let mut lists = BTreeMap::<(String, String), u64>::new();
         for Exchange { asked, server, .. } in self.proxy.exchanges(0) {
-            if asked.is_list() && !asked.compares() && server == Some(200) {
+            if asked.begins_watch() && server == Some(200) {
                 *lists.entry((asked.user, asked.resource)).or_default() += 1;
             }
         }
