@@ -68,9 +68,12 @@ fn nodes_silent(scene: &mut Scene) -> Outcome {
     let lists = |e: &Exchange| e.asked.begins_watch() && e.asked.resource == "nodes";
     let listed = || (scene.proxy.count(from, lists) > 0).then_some(());
     try_wait_for(NOTICED, "nodes are listed anew", listed)?;
-    scene.list_was_spoiled(&user, "nodes");
     scene.took_effect(u64::from(missed));
     scene.told("waits", "Unschedulable")?;
+    // One each time that silence was believed, if it was before this one too.
+    for _ in 0..scene.proxy.count(from, lists) {
+        scene.list_was_spoiled(&user, "nodes");
+    }
     drop(silent);
     cordon(scene, false)?;
     scene.all_bound(SOON)
