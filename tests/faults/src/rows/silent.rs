@@ -49,6 +49,7 @@ fn all_silent(scene: &mut Scene) -> Outcome {
     check(scene.n_bound()? == 0, "bound before anything was heard of")?;
     scene.took_effect(u64::from(missed));
     drop(silent);
+    excuse_lists(scene, &user, from);
     scene.all_bound(SOON)?;
     scene.delete_pod("large")?;
     scene.api.delete_now("/api/v1/nodes/n-late")?;
@@ -70,13 +71,19 @@ fn nodes_silent(scene: &mut Scene) -> Outcome {
     try_wait_for(NOTICED, "nodes are listed anew", listed)?;
     scene.took_effect(u64::from(missed));
     scene.told("waits", "Unschedulable")?;
-    // One each time that silence was believed, if it was before this one too.
-    for _ in 0..scene.proxy.count(from, lists) {
-        scene.list_was_spoiled(&user, "nodes");
-    }
     drop(silent);
+    excuse_lists(scene, &user, from);
     cordon(scene, false)?;
     scene.all_bound(SOON)
+}
+
+/// What was listed while watches brought nothing had to be: new ones, of whatever kind, were silent too.
+fn excuse_lists(scene: &mut Scene, user: &str, from: usize) {
+    for Exchange { asked, .. } in scene.proxy.exchanges(from) {
+        if asked.user == user && asked.begins_watch() {
+            scene.list_was_spoiled(user, &asked.resource);
+        }
+    }
 }
 
 /// Waits until the scheduler says that what it knows of the resource may be old, once more than `before`.
