@@ -4,6 +4,9 @@
 //! controller, as a Job's do, and ask for one GPU, those of the largest gangs for CPU only. Shape of the names:
 //! `gangs/<gangs>x<members>/<nodes>`; `unequal` has one member in four that asks for eight GPUs. Of loads
 //! with racks each gang must be in one, and every rack is rated for each.
+//!
+//! `decision/<load>` hands in one gang after the other and prints percentiles of what the engine is
+//! busy with each: all polls from the last member's coming to the last bind.
 
 mod support;
 
@@ -16,7 +19,7 @@ use berth_core::types::group::{GroupHint, GroupKey, GroupKind, NATIVE, TopologyC
 use berth_core::types::{Owner, Pod, PodGroup, PodSpec, PodUid, Text, Timestamp};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 
-use support::{answer_all, gpu_node, spec, with_nodes};
+use support::{answer_all, gpu_node, spec, timed_polls, with_nodes};
 
 const NOW: Timestamp = Timestamp(1_000);
 
@@ -127,6 +130,22 @@ impl Load {
         answer_all(engine, NOW)
     }
 
+    /// Returns how long the engine was at work on each gang, one after the other.
+    fn decisions(&self, engine: &mut Engine, round: usize) -> Vec<Duration> {
+        let small = Arc::new(spec(2_000, 4 << 30, self.gpus));
+        let specs = [Arc::clone(&small), small];
+        let decide = |gang| {
+            for at in 0..self.members {
+                let pod = Box::new(self.member(&specs, round, gang, at));
+                engine.handle(Input::Cluster(ClusterEvent::PodApplied(pod)), NOW);
+            }
+            let (bound, spent) = timed_polls(engine, NOW);
+            assert_eq!(bound, self.members, "a member found no place");
+            spent
+        };
+        (0..self.gangs).map(decide).collect()
+    }
+
     fn remove(&self, engine: &mut Engine, round: usize) {
         for gang in 0..self.gangs {
             for at in 0..self.members {
@@ -163,5 +182,38 @@ fn bench(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, bench);
+fn bench_decisions(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("decision");
+    group.sample_size(10).warm_up_time(Duration::from_millis(500));
+    for load in LOADS.iter().filter(|load| load.rack.is_some()) {
+        let mut engine = load.engine();
+        let (mut round, mut all) = (0, Vec::new());
+        group.throughput(Throughput::Elements(load.gangs as u64));
+        group.bench_function(BenchmarkId::new(load.name, load.nodes), |bencher| {
+            bencher.iter_custom(|iterations| {
+                let mut spent = Duration::ZERO;
+                for _ in 0..iterations {
+                    let decisions = load.decisions(&mut engine, round);
+                    load.remove(&mut engine, round);
+                    round += 1;
+                    spent += decisions.iter().sum::<Duration>();
+                    all.extend(decisions);
+                }
+                spent
+            });
+        });
+        all.sort_unstable();
+        let Some(last) = all.len().checked_sub(1) else { continue };
+        let at = |percent: usize| all[last * percent / 100];
+        let (name, [p50, p99]) = (load.name, [at(50), at(99)]);
+        println!(
+            "decision/{name}: p50 {p50:?}, p99 {p99:?}, most {:?}, of {}",
+            all[last],
+            last + 1
+        );
+    }
+    group.finish();
+}
+
+criterion_group!(benches, bench, bench_decisions);
 criterion_main!(benches);

@@ -23,7 +23,7 @@ pub(crate) enum Hostile {
     GroupTooMany,
     /// Each leaves out another device, so that no two claims are alike.
     AllUnlike,
-    /// Selectors near Kubernetes' cost limit that look at each device by itself.
+    /// Selectors of a third of what Kubernetes lets one cost, which look at each device by itself.
     Cel,
 }
 
@@ -55,7 +55,7 @@ impl Hostile {
                 (0..3).map(|_| three()).collect()
             }
             Hostile::AllUnlike => (0..9).map(|i| demand(request(1, unlike(i)), None)).collect(),
-            Hostile::Cel => vec![demand(request(1, Some(near_limit(at))), None)],
+            Hostile::Cel => vec![demand(request(1, Some(costly(at))), None)],
         }
     }
 
@@ -96,8 +96,8 @@ fn key(at: usize, nth: usize) -> ClaimKey {
     ClaimKey { namespace: "default".into(), name: format!("hostile-{at}-{nth}").into() }
 }
 
-/// Some 900,000 cost units for each device, and never true.
-fn near_limit(at: usize) -> String {
+/// Some 300,000 cost units for each device, and never true.
+fn costly(at: usize) -> String {
     let list = format!("[{}]", vec!["0"; 30].join(","));
     let id = format!("device.attributes['{DRIVER}'].uuid == 'pod-{at}'");
     format!("{list}.exists(a, {list}.exists(b, {list}.exists(c, a + b + c > 0 || {id})))")

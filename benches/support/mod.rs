@@ -7,6 +7,7 @@ pub(crate) mod hostile;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use berth_core::engine::{Decision, Engine, Input, Setup, WriteResult, Written};
 use berth_core::framework::{Op, Profile, ProfileSpec};
@@ -180,9 +181,16 @@ pub(crate) fn schedule(engine: &mut Engine, mix: &Mix, first: usize, count: usiz
 
 /// Polls until nothing is left to do, and answers every write. Returns how many were binds.
 pub(crate) fn answer_all(engine: &mut Engine, now: Timestamp) -> usize {
-    let mut bound = 0;
+    timed_polls(engine, now).0
+}
+
+/// As [`answer_all`], and how long the polls took.
+pub(crate) fn timed_polls(engine: &mut Engine, now: Timestamp) -> (usize, Duration) {
+    let (mut bound, mut spent) = (0, Duration::ZERO);
     loop {
+        let start = Instant::now();
         let poll = engine.poll(now);
+        spent += start.elapsed();
         let idle = poll.decisions.is_empty() && !poll.working;
         for decision in poll.decisions {
             if let Decision::Write(write) = decision {
@@ -192,7 +200,7 @@ pub(crate) fn answer_all(engine: &mut Engine, now: Timestamp) -> usize {
             }
         }
         if idle {
-            return bound;
+            return (bound, spent);
         }
     }
 }

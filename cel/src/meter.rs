@@ -5,9 +5,9 @@ use std::fmt;
 /// Kubernetes' limit of one evaluation, in its own units.
 pub const COST_LIMIT: u64 = 1_000_000;
 
-/// Steps inside of functions that upstream counts as one: comparisons of nested values, copies of
-/// lists. No useful selector comes near.
-const WORK_LIMIT: u64 = 10_000_000;
+/// Steps inside of functions that upstream counts as one (comparisons of nested values, copies of
+/// lists) for each unit that may be spent. No useful selector comes near.
+const WORK_A_UNIT: u64 = 10;
 
 /// How deep nested values are followed.
 const DEPTH_LIMIT: usize = 1_000;
@@ -101,13 +101,16 @@ pub(crate) struct Meter {
     limit: u64,
     over: Limit,
     work: u64,
+    work_limit: u64,
     depth: usize,
 }
 
 impl Meter {
     pub(crate) fn new(budget: &Budget) -> Self {
         let over = if budget.left < COST_LIMIT { Limit::Budget } else { Limit::Cost };
-        Self { cost: 0, limit: budget.left.min(COST_LIMIT), over, work: 0, depth: 0 }
+        let limit = budget.left.min(COST_LIMIT);
+        let work_limit = limit.saturating_mul(WORK_A_UNIT);
+        Self { cost: 0, limit, over, work: 0, work_limit, depth: 0 }
     }
 
     /// For what is evaluated while compiling.
@@ -135,7 +138,7 @@ impl Meter {
     /// Adds steps that upstream does not charge.
     pub(crate) fn work(&mut self, steps: usize) -> Eval<()> {
         self.work = self.work.saturating_add(steps as u64);
-        if self.work > WORK_LIMIT { Err(Stop::Limit(Limit::Cost)) } else { Ok(()) }
+        if self.work > self.work_limit { Err(Stop::Limit(self.over)) } else { Ok(()) }
     }
 
     /// Runs one level deeper into a nested value.

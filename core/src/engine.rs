@@ -59,7 +59,7 @@ use crate::queue::SchedulingQueue;
 use crate::snapshot::Cluster;
 use crate::types::{GroupKey, Pod, PodRef, PodUid, Text, Timestamp};
 
-use attempt::Search;
+use attempt::{HARD_EVERY, Search};
 use budget::Budget;
 use classes::Classes;
 use group_tells::GroupTells;
@@ -98,8 +98,8 @@ pub struct Engine {
     paused: VecDeque<Search>,
     /// Those among them that have taken more than their nodes explain.
     hard: VecDeque<Search>,
-    /// This poll is for hard searches first; every other one is for those that wait behind.
-    hard_first: bool,
+    /// Counts polls up to [`HARD_EVERY`]: which is for hard searches first.
+    turn: u32,
     /// What hard searches have taken beyond their polls' steps, and others have not had since.
     owed: u64,
     /// Entries that wait for a consultant's answer.
@@ -214,7 +214,7 @@ impl Engine {
         self.queue.flush(self.now);
         let mut budget = Budget::new(self.setup.limits.steps_a_poll);
         let mut working = false;
-        self.hard_first = !self.hard_first;
+        self.turn = (self.turn + 1) % HARD_EVERY;
         let owed_before = self.owed;
         while self.may_begin() {
             if !budget.left() {

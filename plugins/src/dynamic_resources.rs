@@ -39,8 +39,8 @@ pub(crate) const PLUGIN: PluginDef =
 const BINDING_TIMEOUT_MS_MIN: i64 = 1_000;
 const BINDING_TIMEOUT_MS: i64 = 600_000;
 const FILTER_TIMEOUT_MS: i64 = 10_000;
-/// Steps of the engine that take a millisecond: they are measured at 100 ns each.
-const STEPS_A_MS: u64 = 10_000;
+/// Steps of the engine that take a millisecond: they are measured at 40 ns each.
+const STEPS_A_MS: u64 = 25_000;
 
 struct DynamicResources {
     search: allocate::Options,

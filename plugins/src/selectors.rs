@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use berth_cel::{Budget, OwnedAttribute, OwnedDevice, Program, Quantity, Semver, compile};
+use berth_cel::{
+    Budget, EvalError, OwnedAttribute, OwnedDevice, Program, Quantity, Semver, compile,
+};
 use berth_core::snapshot::{DeviceSelector, Evaluation, SelectorCompiler};
 use berth_core::types::device::AttributeValue;
 use berth_core::types::{Device, Text};
@@ -27,21 +29,24 @@ impl SelectorCompiler for Cel {
 #[derive(Debug)]
 struct Compiled(Program);
 
-/// An evaluation takes so many steps whatever it costs.
-const STEPS_AN_EVALUATION: u64 = 4;
-/// Kubernetes' cost units for a step: typical selectors cost 5 to 30, and take about a microsecond.
-const UNITS_A_STEP: u64 = 10;
+/// An evaluation takes so many steps whatever it costs: a microsecond for what it sees of a device.
+/// Beyond that a step is one of Kubernetes' cost units, which takes up to 48 ns; a step of the engine
+/// takes 40.
+const STEPS_AN_EVALUATION: u64 = 25;
 /// Work that Kubernetes doesn't count, for a step.
-const WORK_A_STEP: u64 = 50;
+const WORK_A_STEP: u64 = 20;
 
 impl DeviceSelector for Compiled {
-    fn evaluate(&self, driver: &str, device: &Device) -> Evaluation {
-        let mut budget = Budget::default();
-        let answer = self.seen(driver, device).and_then(|device| {
-            let answer = self.0.matches(&device, &mut budget);
-            answer.map_err(|error| Text::from(error.to_string()))
-        });
-        let steps = budget.spent() / UNITS_A_STEP + budget.work() / WORK_A_STEP;
+    fn evaluate(&self, driver: &str, device: &Device, steps_max: u64) -> Evaluation {
+        let mut budget = Budget::new(steps_max);
+        let answer = match self.seen(driver, device) {
+            Ok(device) => match self.0.matches(&device, &mut budget) {
+                Err(EvalError::Budget) => None,
+                answer => Some(answer.map_err(|error| Text::from(error.to_string()))),
+            },
+            Err(error) => Some(Err(error)),
+        };
+        let steps = budget.spent() + budget.work() / WORK_A_STEP;
         Evaluation { answer, steps: STEPS_AN_EVALUATION + steps }
     }
 
@@ -110,14 +115,14 @@ mod tests {
 
     fn asked(expression: &str) -> (Evaluation, bool) {
         let program = Cel.compile(expression).unwrap();
-        (program.evaluate("d", &gpu()), program.sees("d", "uuid"))
+        (program.evaluate("d", &gpu(), u64::MAX), program.sees("d", "uuid"))
     }
 
     #[test]
     fn a_selector_takes_steps_in_proportion_to_its_cost() {
         let (plain, _) = asked("device.driver == 'd' && device.attributes['d'].model == 'H100'");
-        assert_eq!(plain.answer, Ok(true));
-        assert!((4..=7).contains(&plain.steps), "{} steps", plain.steps);
+        assert_eq!(plain.answer, Some(Ok(true)));
+        assert!((25..=45).contains(&plain.steps), "{} steps", plain.steps);
         let list = format!("[{}]", ["0"; 30].join(","));
         let (long, _) =
             asked(&format!("{list}.all(a, {list}.all(b, {list}.all(c, a + b + c < 1)))"));
@@ -125,8 +130,20 @@ mod tests {
         let (over, _) = asked(&format!(
             "{list}.all(a, {list}.all(b, {list}.all(c, {list}.all(d, a + b + c + d < 1))))"
         ));
-        assert!(over.answer.is_err_and(|error| error.contains("cost limit")));
-        assert!((100_000..110_000).contains(&over.steps), "{} steps", over.steps);
+        assert!(over.answer.is_some_and(|it| it.is_err_and(|error| error.contains("cost limit"))));
+        assert!((1_000_000..1_100_000).contains(&over.steps), "{} steps", over.steps);
+    }
+
+    #[test]
+    fn an_evaluation_is_broken_off_when_its_steps_are_taken() {
+        let list = format!("[{}]", ["0"; 30].join(","));
+        let long = format!("{list}.all(a, {list}.all(b, {list}.all(c, a + b + c < 1)))");
+        let program = Cel.compile(&long).unwrap();
+        let broken_off = program.evaluate("d", &gpu(), 5_000);
+        assert_eq!(broken_off.answer, None);
+        assert!((4_900..5_200).contains(&broken_off.steps), "{} steps", broken_off.steps);
+        let whole = program.evaluate("d", &gpu(), 400_000);
+        assert_eq!(whole.answer, Some(Ok(true)));
     }
 
     #[test]
@@ -158,7 +175,7 @@ mod tests {
             let mut other = gpu();
             other.own = [].into();
             let program = Cel.compile(expression).unwrap();
-            let without = program.evaluate("d", &other).answer;
+            let without = program.evaluate("d", &other, u64::MAX).answer;
             assert!(sees || without == evaluation.answer, "{expression}");
         }
     }

@@ -67,6 +67,9 @@ const LAID_OUT_PATIENTLY: u32 = 2;
 /// keep nothing meanwhile.
 const HARD_MAX: usize = 16;
 
+/// Of so many polls one is for hard searches, while others wait too.
+pub(super) const HARD_EVERY: u32 = 4;
+
 /// An attempt costs this besides its plugin calls on nodes: gates, PreFilter, Reserve, reports.
 const STEPS_AN_ATTEMPT: u64 = 20;
 
@@ -80,11 +83,11 @@ impl Engine {
         true
     }
 
-    /// Hard searches, which have taken more than their nodes explain, get every other poll only, so
-    /// that nobody waits behind a hard problem; what they take beyond a poll's steps the others have
-    /// first.
+    /// Hard searches, which have taken more than their nodes explain, get one poll in
+    /// [`HARD_EVERY`], so that nobody waits long behind a hard problem; what they take beyond a
+    /// poll's steps the others have first.
     fn next_search(&mut self) -> Option<Search> {
-        let hard_turn = self.hard_first && self.owed == 0;
+        let hard_turn = self.turn == 0 && self.owed == 0;
         let hard = if hard_turn { self.hard.pop_front() } else { None };
         let begun = hard.or_else(|| self.paused.pop_front());
         if let Some(search) = begun.or_else(|| self.answered.pop_front()) {
@@ -113,7 +116,8 @@ impl Engine {
             self.hard.insert(self.hard.len().min(HARD_MAX - 1), search);
         } else if self.is_hard(&search) {
             search.hard = true;
-            if self.hard.len() >= HARD_MAX {
+            let mut carried_on = self.hard.iter().take(HARD_MAX);
+            if carried_on.len() == HARD_MAX && carried_on.all(|it| it.class != search.class) {
                 self.classes.forget_table(search.class);
             }
             self.hard.push_back(search);
@@ -122,11 +126,17 @@ impl Engine {
         }
     }
 
-    /// Tells whether a search has taken more than its nodes explain.
+    /// Tells whether a search has taken more than its nodes explain: a poll for what is done once,
+    /// and then every plugin asked twice about each.
     fn is_hard(&self, search: &Search) -> bool {
-        let patience = self.patience(search);
-        let steps = patience.saturating_mul(self.setup.limits.steps_a_poll.max(1));
-        u64::from(search.pauses) > patience || search.spent > steps
+        let Some(entry) = self.queue.entry(search.entry) else { return false };
+        let profile = &self.profiles[entry.profile];
+        let plugins = match search.class {
+            0 => 0,
+            _ => profile.filter.len() + profile.score.len(),
+        };
+        let calls = 2 * plugins * self.cluster.nodes().capacity();
+        search.spent > calls as u64 + self.setup.limits.steps_a_poll
     }
 
     /// Returns the steps that an entry's search may take to have devices looked at by selectors.
@@ -172,7 +182,8 @@ impl Engine {
         budget.spend(spent);
         if self.is_hard(&search) {
             let lent = spent.saturating_sub(self.setup.limits.steps_a_poll);
-            self.owed = self.owed.saturating_add(lent);
+            let turns = u64::from(HARD_EVERY) - 1;
+            self.owed = self.owed.saturating_add(lent.saturating_mul(turns));
         }
         match result {
             Ok(found) => self.found(search, found),
@@ -228,15 +239,6 @@ impl Engine {
             false => search.laid_out.saturating_sub(LAID_OUT_PATIENTLY),
         };
         u64::from(begun_anew).saturating_mul(steps)
-    }
-
-    /// Returns how often a search may pause before it has taken more than its nodes explain.
-    fn patience(&self, search: &Search) -> u64 {
-        let steps = self.setup.limits.steps_a_poll.max(1);
-        let Some(entry) = self.queue.entry(search.entry) else { return 0 };
-        let profile = &self.profiles[entry.profile];
-        let calls = (profile.filter.len() + profile.score.len()) * self.cluster.nodes().capacity();
-        2 * (calls as u64 / steps + 1)
     }
 
     /// Places every member on an overlay; commits it if all that are needed have a place.

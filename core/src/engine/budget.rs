@@ -7,7 +7,7 @@ pub(crate) struct Budget {
     spent: u64,
 }
 
-/// 2 ms worth of plugin calls, at 100 ns each: the measured mean of the default filters.
+/// 0.8 ms worth of plugin calls, at 40 ns each: the measured mean of the default filters.
 pub const STEPS_A_POLL: u64 = 20_000;
 /// Ten polls' worth.
 pub const STEPS_BACK: u64 = 200_000;

@@ -162,7 +162,7 @@ impl Engine {
             draining: false,
             paused: VecDeque::new(),
             hard: VecDeque::new(),
-            hard_first: false,
+            turn: 0,
             owed: 0,
             asking: BTreeMap::new(),
             answered: VecDeque::new(),

@@ -46,11 +46,13 @@ fn known(term: &[String]) -> bool {
 }
 
 impl DeviceSelector for Terms {
-    fn evaluate(&self, driver: &str, device: &Device) -> Evaluation {
+    fn evaluate(&self, driver: &str, device: &Device, steps_max: u64) -> Evaluation {
         let mut terms = self.0.iter().map(|term| holds(term, driver, device));
         let answer = terms.find(|holds| !matches!(holds, Ok(true))).unwrap_or(Ok(true));
         let costs = self.0.iter().filter_map(|term| cost(term));
-        Evaluation { answer, steps: STEPS + costs.sum::<u64>() }
+        let steps = STEPS + costs.sum::<u64>();
+        let answer = (steps <= steps_max).then_some(answer);
+        Evaluation { answer, steps: steps.min(steps_max) }
     }
 
     fn sees(&self, driver: &str, attribute: &str) -> bool {

@@ -27,7 +27,8 @@ pub trait SelectorCompiler: Debug + Send + Sync {
 
 /// A compiled selector. Its answer depends on the device's content alone.
 pub trait DeviceSelector: Debug + Send + Sync {
-    fn evaluate(&self, driver: &str, device: &Device) -> Evaluation;
+    /// Breaks off when it has taken `steps_max`.
+    fn evaluate(&self, driver: &str, device: &Device, steps_max: u64) -> Evaluation;
 
     /// Tells whether the answer may depend on an attribute, which a driver has published by this name.
     fn sees(&self, driver: &str, attribute: &str) -> bool;
@@ -36,8 +37,8 @@ pub trait DeviceSelector: Debug + Send + Sync {
 /// What a selector says of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Evaluation {
-    /// The error says why the expression has no value for the device.
-    pub answer: Result<bool, Text>,
+    /// `None`: it was broken off. The error says why the expression has no value for the device.
+    pub answer: Option<Result<bool, Text>>,
     /// What it took, whatever came of it. Unit: engine steps.
     pub steps: u64,
 }
@@ -208,5 +209,46 @@ impl Selections {
             self.bytes -= selection.bytes;
         }
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::snapshot::{ClusterEvent, DeviceEvent};
+    use crate::testkit::{expressions, parse};
+
+    /// What each of so many turns takes for an expression on one device, if a turn ends when that much is taken.
+    fn turns(expression: &str, turns: usize, steps_a_turn: u64) -> Vec<u64> {
+        let mut selections = Selections::default();
+        selections.set_compiler(expressions::tiny());
+        let events = parse("slice s node=n devices=\"d kind=x\"").expect("a slice");
+        let slices = events.into_iter().map(|event| match event {
+            ClusterEvent::Devices(DeviceEvent::SliceApplied(slice)) => Some(*slice),
+            _ => None,
+        });
+        let slices: Vec<Option<ResourceSlice>> = slices.collect();
+        let turn = |_| {
+            let mut spent = 0;
+            let mut spend = |steps| {
+                let left = spent < steps_a_turn;
+                spent += steps;
+                left
+            };
+            selections.declare(&expression.into(), &slices, &mut spend);
+            spent
+        };
+        (0..turns).map(turn).collect()
+    }
+
+    #[test]
+    fn what_nobody_expects_of_a_selector_is_done_in_a_later_turn() {
+        let usual = turns("cost.19000", 2, 20_000);
+        assert!((19_000..20_000).contains(&usual[0]) && usual[1] == 0, "{usual:?}");
+        let costly = turns("cost.400000", 4, 20_000);
+        assert!((20_000..21_000).contains(&costly[0]), "{costly:?}");
+        assert_eq!(costly[1..], [160_001, 400_006, 0]);
+        let at_once = turns("cost.400000", 1, u64::MAX);
+        assert_eq!(at_once, [costly.iter().sum::<u64>() - 2]);
     }
 }

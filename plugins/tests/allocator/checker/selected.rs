@@ -84,8 +84,8 @@ fn selects(instance: &Instance, request: &DeviceRequest, offered: Offered<'_>) -
     let Offered { slice, device } = offered;
     let says = |expression: &Text| {
         let program = compiler.compile(expression);
-        let answer = program.and_then(|it| it.evaluate(&slice.driver, device).answer);
-        answer.unwrap_or(false)
+        let answer = program.map(|it| it.evaluate(&slice.driver, device, u64::MAX).answer);
+        answer == Ok(Some(Ok(true)))
     };
     let class = instance.class(&request.class)?;
     Some(class.selectors.iter().chain(&request.selectors).all(says))

@@ -26,6 +26,11 @@ const BYTES_A_BYTE: usize = 32;
 /// Devices whose answer is known from others of their kind, for a step.
 const DEVICES_A_STEP: u64 = 8;
 
+/// Steps that an evaluation may take until one was broken off, and how many times as many then. So
+/// what nobody would expect of a selector is done in a turn of its own, when others have had theirs.
+const STEPS_AT_FIRST: u64 = 20_000;
+const STEPS_THEN: u64 = 8;
+
 /// Shape: one column a slice, one entry a device of it.
 #[derive(Debug)]
 pub(super) struct Selection {
@@ -36,6 +41,8 @@ pub(super) struct Selection {
     /// The first of them, with the answers for its first devices.
     begun: Option<(SliceIdx, Vec<u8>)>,
     kinds: Kinds,
+    /// Steps that one evaluation may take.
+    steps_max: u64,
     /// Why there is no value.
     reasons: Vec<Text>,
     /// Somebody has gone on without the answers for what is pending.
@@ -60,6 +67,7 @@ impl Selection {
             pending,
             begun: None,
             kinds: Kinds::default(),
+            steps_max: STEPS_AT_FIRST,
             reasons: Vec::new(),
             given_up: false,
             moved_on: false,
@@ -163,12 +171,7 @@ impl Selection {
         if of_kind && let Some(known) = self.kinds.answer(driver, &device.model) {
             return Some(known);
         }
-        if !spend(0) {
-            return None;
-        }
-        let evaluation = program.evaluate(driver, device);
-        spend(evaluation.steps);
-        let answer = match evaluation.answer {
+        let answer = match self.evaluated(program, driver, device, spend)? {
             Ok(true) => YES,
             Ok(false) => NO,
             Err(reason) => self.number(reason),
@@ -179,6 +182,24 @@ impl Selection {
             self.bytes += self.kinds.bytes();
         }
         Some(answer)
+    }
+
+    fn evaluated(
+        &mut self,
+        program: &dyn DeviceSelector,
+        driver: &Text,
+        device: &Device,
+        spend: &mut dyn FnMut(u64) -> bool,
+    ) -> Option<Result<bool, Text>> {
+        while spend(0) {
+            let evaluation = program.evaluate(driver, device, self.steps_max);
+            spend(evaluation.steps);
+            if evaluation.answer.is_some() {
+                return evaluation.answer;
+            }
+            self.steps_max = self.steps_max.saturating_mul(STEPS_THEN);
+        }
+        None
     }
 
     /// Returns the answer that stands for a reason.
