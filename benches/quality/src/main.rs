@@ -55,6 +55,8 @@ struct Cli {
     room_for_named: bool,
     #[arg(long)]
     half_life: Option<i64>,
+    #[arg(long)]
+    solve_every: Option<i64>,
     #[arg(long, default_value = "docs/bench-quality.tsv")]
     out: PathBuf,
     /// What the runs are of; none: the commit that is checked out.
@@ -82,7 +84,11 @@ fn main() -> Result<(), String> {
 fn play(cli: &Cli, traces: &Traces, commit: &str) -> Result<(), String> {
     let openb = traces.nodes()?;
     let mut record = Record::at(Path::new(&cli.out))?;
-    let options = Options { room_for_named: cli.room_for_named, half_life: cli.half_life };
+    let options = Options {
+        room_for_named: cli.room_for_named,
+        half_life: cli.half_life,
+        solve_every: cli.solve_every,
+    };
     let all = WORKLOADS.map(str::to_owned).to_vec();
     let workloads = if cli.workloads.is_empty() { &all } else { &cli.workloads };
     for workload in workloads {
@@ -128,6 +134,7 @@ fn told(cli: &Cli, policy: Policy) -> String {
         (cli.prior, "+prior".to_owned()),
         (cli.room_for_named, "+room".to_owned()),
         (cli.half_life.is_some(), format!("+half-life-{}", cli.half_life.unwrap_or(0))),
+        (cli.solve_every.is_some(), format!("+solve-every-{}", cli.solve_every.unwrap_or(0))),
     ];
     let berth = policy == Policy::Berth;
     parts.into_iter().filter(|(on, _)| *on && berth).map(|(_, name)| name).collect()

@@ -112,6 +112,7 @@ impl std::str::FromStr for Policy {
 pub(crate) struct Options {
     pub(crate) room_for_named: bool,
     pub(crate) half_life: Option<i64>,
+    pub(crate) solve_every: Option<i64>,
 }
 
 fn registry() -> Registry {
@@ -138,9 +139,9 @@ fn packing(prior: &[TracePod], options: &Options) -> Value {
         ("deviceClasses", texts(&[DRIVER])),
         ("roomForNamedModels", Value::Bool(options.room_for_named)),
     ];
-    if let Some(half_life) = options.half_life {
-        args.push(("halfLifePods", Value::Int(half_life)));
-    }
+    let varied =
+        [("halfLifePods", options.half_life), ("solveEveryPods", options.solve_every)].into_iter();
+    args.extend(varied.filter_map(|(name, value)| Some((name, Value::Int(value?)))));
     if !prior.is_empty() {
         args.push(("expectedPods", Value::List(expected(prior))));
     }
