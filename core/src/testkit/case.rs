@@ -1,9 +1,11 @@
 //! Case files: Markdown with a plugin's name as its title and one case a `##` heading.
 //!
 //! A case has fenced blocks: `cluster` (statements; `cluster with A B` also runs the filters of
-//! those plugins), optionally `args` (the plugin's arguments, see [`super::literal`]) and `changes`
-//! (statements whose queueing hints are shown), and last `expect` (what [`super::run`] answers).
+//! those plugins), optionally `args` (the plugin's arguments, see [`super::literal`]; `args of A` are those
+//! of another plugin) and `changes` (statements whose queueing hints are shown), and last `expect` (what [`super::run`] answers).
 //! Everything else is prose for the reader.
+
+use std::collections::BTreeMap;
 
 /// A case file.
 #[derive(Debug)]
@@ -20,6 +22,8 @@ pub struct Case {
     pub with: Vec<String>,
     pub cluster: String,
     pub args: String,
+    /// Arguments of plugins of `with`, by name.
+    pub args_of: BTreeMap<String, String>,
     pub changes: String,
     pub expect: String,
     /// The lines of the `expect` block, without its fences.
@@ -91,6 +95,10 @@ impl Case {
         copy(&mut body, &lines[range.clone()]);
         let mut words = info.split_whitespace();
         let kind = words.next().unwrap_or("");
+        if let Some(plugin) = info.strip_prefix("args of ") {
+            self.args_of.insert(plugin.trim().to_owned(), body);
+            return Ok(());
+        }
         let into = match kind {
             "cluster" => &mut self.cluster,
             "args" => &mut self.args,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::types::topology::pcie;
+use crate::types::topology::{Nic, pcie};
 use crate::types::{ImageId, Labels, Node, NodeTopology};
 
 use super::selectors;
@@ -37,7 +37,7 @@ const KEYS: &[Key<Node>] = &[
     }),
     (
         "gpulinks",
-        "how many GPUs, and bandwidths: 4,0-1:600,2-3:600; the rest has 16",
+        "how many GPUs, bandwidths, and what NICs have to GPUs: 4,0-1:600,2-3:600,mlx5_0@0:32; the rest has 16",
         |node, value| {
             node.topology = Some(Arc::new(topology(value)?));
             Ok(())
@@ -68,7 +68,20 @@ fn topology(text: &str) -> Result<NodeTopology, String> {
     let len =
         words.next().and_then(|n| n.parse().ok()).ok_or("how many GPUs there are is missing")?;
     let mut links: Vec<(usize, usize, u16)> = Vec::new();
+    let mut nics: Vec<Nic> = Vec::new();
     for link in words {
+        if let Some((name, near)) = link.split_once('@') {
+            let near = near.split_once(':').and_then(|(gpu, gbs)| {
+                Some((gpu.parse::<usize>().ok().filter(|gpu| *gpu < len)?, gbs.parse().ok()?))
+            });
+            let (gpu, gbs) = near.ok_or_else(|| format!("{link:?} is near no GPU"))?;
+            let at = nics.iter().position(|nic| nic.name == name).unwrap_or_else(|| {
+                nics.push(Nic { name: name.into(), gbs: vec![pcie::SYSTEM; len].into() });
+                nics.len() - 1
+            });
+            nics[at].gbs[gpu] = gbs;
+            continue;
+        }
         let read = || {
             let (pair, gbs) = link.split_once(':')?;
             let (a, b) = pair.split_once('-')?;
@@ -80,7 +93,7 @@ fn topology(text: &str) -> Result<NodeTopology, String> {
         let link = links.iter().find(|link| (link.0, link.1) == (a, b));
         link.map_or(pcie::SYSTEM, |link| link.2)
     };
-    Ok(NodeTopology::new(len, bandwidth, Vec::new(), Vec::new()))
+    Ok(NodeTopology::new(len, bandwidth, Vec::new(), Vec::new()).with_nics(nics))
 }
 
 fn image(text: &str) -> Result<(ImageId, i64), String> {

@@ -68,7 +68,7 @@ pub fn run(
     };
     let mut plugins = vec![subject];
     for name in &case.with {
-        plugins.push(build(find(name)?, "")?);
+        plugins.push(build(find(name)?, case.args_of.get(name).map_or("", String::as_str))?);
     }
     let mut cluster = Cluster::default();
     cluster.set_selector_compiler(selectors);

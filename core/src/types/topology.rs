@@ -2,6 +2,8 @@
 
 use std::cmp::Reverse;
 
+use super::Text;
+
 /// GPUs that one node has at most.
 pub const GPUS_MAX: usize = 72;
 
@@ -89,6 +91,15 @@ impl FromIterator<usize> for GpuSet {
     }
 }
 
+/// A network card, and how near the GPUs of its node are.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Nic {
+    /// As the node calls it, such as `mlx5_0`.
+    pub name: Text,
+    /// By GPU, one of [`pcie`]. Unit: GB/s.
+    pub gbs: Box<[u16]>,
+}
+
 /// The GPUs of a node, by index, and how they are linked. Nodes that are built alike are equal.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NodeTopology {
@@ -99,6 +110,7 @@ pub struct NodeTopology {
     roots: Box<[Option<u16>]>,
     islands: Box<[GpuSet]>,
     nested: Box<[GpuSet]>,
+    nics: Box<[Nic]>,
 }
 
 impl NodeTopology {
@@ -143,7 +155,19 @@ impl NodeTopology {
             roots: fitted(roots),
             islands: islands.into(),
             nested: nested.into(),
+            nics: Box::default(),
         }
+    }
+
+    /// Adds the network cards, in the node's order. What one doesn't say of a GPU is the slowest way.
+    pub fn with_nics(mut self, nics: impl IntoIterator<Item = Nic>) -> NodeTopology {
+        let fitted = |nic: Nic| {
+            let mut gbs = nic.gbs.into_vec();
+            gbs.resize(self.len, pcie::SYSTEM);
+            Nic { gbs: gbs.into(), ..nic }
+        };
+        self.nics = nics.into_iter().map(fitted).collect();
+        self
     }
 
     /// Number of GPUs.
@@ -165,6 +189,11 @@ impl NodeTopology {
         &self.gbs[gpu * self.len..(gpu + 1) * self.len]
     }
 
+    /// Returns what tells two apart whose GPUs aren't linked alike.
+    pub fn links(&self) -> impl Ord {
+        (self.len, &self.gbs)
+    }
+
     pub fn cell(&self, gpu: usize) -> Option<u16> {
         self.cells[gpu]
     }
@@ -183,6 +212,11 @@ impl NodeTopology {
     /// of all. Pairs in one PCIe switch are islands within those of a NUMA cell.
     pub fn nested(&self) -> &[GpuSet] {
         &self.nested
+    }
+
+    /// Returns the network cards that are known of.
+    pub fn nics(&self) -> &[Nic] {
+        &self.nics
     }
 
     /// Returns the parts that remain if only links of at least `gbs` count.

@@ -46,7 +46,7 @@ pub(super) fn known(product: &str, count: usize) -> Option<&'static str> {
 pub(super) fn graph(product: &str, count: usize) -> Option<Graph> {
     let mut products = PRODUCTS.iter();
     let (_, _, links, halves) = products.find(|(name, n, _, _)| *name == product && *n == count)?;
-    let mut graph = Graph::new(count, 0);
+    let mut graph = Graph::new(count, Vec::new());
     let all: Vec<usize> = (0..count).collect();
     match links {
         Links::Switched(gbs) => graph.nvswitch(&all, *gbs),

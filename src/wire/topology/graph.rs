@@ -2,8 +2,8 @@
 
 use std::ops::Add;
 
-use berth_core::types::NodeTopology;
-use berth_core::types::topology::pcie;
+use berth_core::types::topology::{Nic, pcie};
+use berth_core::types::{NodeTopology, Text};
 use petgraph::algo::dijkstra;
 use petgraph::graph::{NodeIndex, UnGraph};
 use petgraph::unionfind::UnionFind;
@@ -22,30 +22,31 @@ pub(super) enum Vertex {
     Nic,
 }
 
-/// GPUs come first, by their index.
+/// GPUs come first, by their index, then NICs.
 #[derive(Debug)]
 pub(super) struct Graph {
     graph: UnGraph<Vertex, u16>,
     n_gpus: usize,
+    nics: Vec<Text>,
     cells: Vec<Option<u16>>,
     roots: Vec<Option<u16>>,
 }
 
 impl Graph {
     /// Returns GPUs, and NICs after them, that have nothing in common but the system that they are in.
-    pub(super) fn new(n_gpus: usize, n_nics: usize) -> Graph {
+    pub(super) fn new(n_gpus: usize, nics: Vec<Text>) -> Graph {
         let mut graph = UnGraph::default();
         let kinds =
-            (0..n_gpus + n_nics).map(|at| if at < n_gpus { Vertex::Gpu } else { Vertex::Nic });
+            (0..n_gpus + nics.len()).map(|at| if at < n_gpus { Vertex::Gpu } else { Vertex::Nic });
         let members: Vec<NodeIndex> = kinds.map(|kind| graph.add_node(kind)).collect();
         let system = graph.add_node(Vertex::System);
         for member in members {
             graph.add_edge(member, system, pcie::SYSTEM);
         }
-        Graph { graph, n_gpus, cells: vec![None; n_gpus], roots: vec![None; n_gpus] }
+        Graph { graph, n_gpus, nics, cells: vec![None; n_gpus], roots: vec![None; n_gpus] }
     }
 
-    /// Links two GPUs.
+    /// Links two GPUs, or a NIC and a GPU.
     pub(super) fn link(&mut self, a: usize, b: usize, gbs: u16) {
         self.graph.add_edge(NodeIndex::new(a), NodeIndex::new(b), gbs);
     }
@@ -93,16 +94,20 @@ impl Graph {
         }
     }
 
-    /// Works out the bandwidth of each pair: of the widest way that goes through no other GPU.
+    /// Works out the bandwidth of each pair: of the widest way that goes through no other GPU or NIC.
     pub(super) fn topology(&self) -> NodeTopology {
         let gbs: Vec<Vec<u16>> = (0..self.n_gpus).map(|gpu| self.widths(gpu)).collect();
         let (cells, roots) = (self.cells.clone(), self.roots.clone());
-        NodeTopology::new(self.n_gpus, |a, b| gbs[a][b], cells, roots)
+        let nics = self.nics.iter().zip(self.n_gpus..);
+        let nics = nics.map(|(name, at)| Nic { name: name.clone(), gbs: self.widths(at).into() });
+        NodeTopology::new(self.n_gpus, |a, b| gbs[a][b], cells, roots).with_nics(nics)
     }
 
+    /// Returns what a GPU or NIC has to each GPU.
     fn widths(&self, from: usize) -> Vec<u16> {
         let start = NodeIndex::new(from);
-        let passes = |at: NodeIndex| at == start || self.graph[at] != Vertex::Gpu;
+        let ends = |at: NodeIndex| matches!(self.graph[at], Vertex::Gpu | Vertex::Nic);
+        let passes = |at: NodeIndex| at == start || !ends(at);
         let open = EdgeFiltered::from_fn(&self.graph, |edge| passes(edge.source()));
         let narrow = dijkstra(&open, start, None, |edge| Narrowness(u16::MAX - edge.weight()));
         let width = |gpu| narrow.get(&NodeIndex::new(gpu)).map_or(0, |n| u16::MAX - n.0);

@@ -1,7 +1,9 @@
-//! What `nvidia-smi topo -m` prints: a matrix of GPUs and NICs, then where their CPUs are.
+//! What `nvidia-smi topo -m` prints: a matrix of GPUs and NICs, with where their CPUs are, then legends,
+//! of which one says what the NICs are called.
 
 use std::collections::BTreeMap;
 
+use berth_core::types::Text;
 use berth_core::types::topology::{GPUS_MAX, pcie};
 
 use super::TopologyProblem;
@@ -71,6 +73,8 @@ struct Matrix<'a> {
     rows: Vec<Option<Vec<Path>>>,
     /// Of each GPU.
     numa: Vec<Option<u16>>,
+    /// Of each NIC, as the legend calls it.
+    called: Vec<Option<&'a str>>,
 }
 
 pub(super) fn read(text: &str) -> Result<Graph, TopologyProblem> {
@@ -89,7 +93,9 @@ pub(super) fn read(text: &str) -> Result<Graph, TopologyProblem> {
     };
     let mut matrix = Matrix::of_header(header)?;
     for line in lines {
-        matrix.read_row(&words(line))?;
+        let words = words(line);
+        matrix.read_row(&words)?;
+        matrix.read_legend(&words)?;
     }
     matrix.check()?;
     Ok(matrix.graph())
@@ -112,11 +118,12 @@ impl<'a> Matrix<'a> {
             return Err(TopologyProblem(what));
         }
         let (rows, numa) = (vec![None; names.len()], vec![None; n_gpus]);
+        let called = vec![None; names.len() - n_gpus];
         let with_numa = words.join(" ").contains(NUMA);
-        Ok(Matrix { names, n_gpus, with_numa, rows, numa })
+        Ok(Matrix { names, n_gpus, with_numa, rows, numa, called })
     }
 
-    /// Lines that are no rows, such as the legend, say nothing.
+    /// Lines that are no rows say nothing.
     fn read_row(&mut self, words: &[&str]) -> Result<(), TopologyProblem> {
         let Some((name, cells)) = words.split_first() else { return Ok(()) };
         let Some(row) = self.names.iter().position(|known| known == name) else { return Ok(()) };
@@ -132,14 +139,20 @@ impl<'a> Matrix<'a> {
             return Err(TopologyProblem(what));
         }
         let (codes, rest) = cells.split_at(self.names.len());
-        let path = |(code, column): (&&str, &&str)| {
-            Path::read(code).ok_or_else(|| {
+        let path = |(column, code): (usize, &&str)| {
+            let of_nic = row.max(column) >= self.n_gpus;
+            let read = Path::read(code);
+            read.filter(|path| !of_nic || !matches!(path, Path::NvLinks(_))).ok_or_else(|| {
                 let code: String = code.chars().take(16).collect();
-                let known = "X, NV1 to NV72, PIX, PXB, PHB, NODE or SYS";
+                let known = match of_nic {
+                    true => "X, PIX, PXB, PHB, NODE or SYS",
+                    false => "X, NV1 to NV72, PIX, PXB, PHB, NODE or SYS",
+                };
+                let column = self.names[column];
                 TopologyProblem(format!("row {name}, column {column}: {code:?} is none of {known}"))
             })
         };
-        let paths = codes.iter().zip(&self.names).map(path).collect::<Result<Vec<_>, _>>()?;
+        let paths = codes.iter().enumerate().map(path).collect::<Result<Vec<_>, _>>()?;
         self.rows[row] = Some(paths);
         if let (true, Some(cell)) = (self.with_numa, self.numa.get_mut(row)) {
             *cell = rest.get(1).and_then(|cell| cell.parse().ok());
@@ -147,10 +160,40 @@ impl<'a> Matrix<'a> {
         Ok(())
     }
 
+    /// Reads `NIC0: mlx5_0`. Other legends say nothing.
+    fn read_legend(&mut self, words: &[&'a str]) -> Result<(), TopologyProblem> {
+        let [column, called] = words else { return Ok(()) };
+        let Some(column) = column.strip_suffix(':') else { return Ok(()) };
+        let Some(nic) = self.nics().iter().position(|name| *name == column) else {
+            let is_nic = column.strip_prefix("NIC").is_some_and(|n| n.parse::<u16>().is_ok());
+            let what = format!("the legend has {column}, which is no column; copy all lines");
+            return if is_nic { Err(TopologyProblem(what)) } else { Ok(()) };
+        };
+        let brief: String = called.chars().take(40).collect();
+        if self.called[nic].is_some() {
+            let what = format!("the legend has {column} twice; keep one");
+            return Err(TopologyProblem(what));
+        }
+        if let Some(other) = self.called.iter().position(|known| known == &Some(*called)) {
+            let other = self.nics()[other];
+            let what = format!("the legend calls {other} and {column} {brief:?}; print it anew");
+            return Err(TopologyProblem(what));
+        }
+        self.called[nic] = Some(called);
+        Ok(())
+    }
+
+    fn nics(&self) -> &[&'a str] {
+        &self.names[self.n_gpus..]
+    }
+
     fn check(&self) -> Result<(), TopologyProblem> {
-        for (row, paths) in self.rows.iter().enumerate().take(self.n_gpus) {
+        for (row, paths) in self.rows.iter().enumerate() {
             let name = self.names[row];
             let Some(paths) = paths else {
+                if row >= self.n_gpus {
+                    continue;
+                }
                 return Err(TopologyProblem(format!("has no row for {name}; copy all lines")));
             };
             for (column, here) in paths.iter().enumerate().take(row) {
@@ -172,11 +215,15 @@ impl<'a> Matrix<'a> {
     }
 
     fn graph(&self) -> Graph {
-        let mut graph = Graph::new(self.n_gpus, self.names.len() - self.n_gpus);
+        // Where there is no legend the columns have the names.
+        let nics = self.nics().iter().zip(&self.called);
+        let nics = nics.map(|(column, called)| Text::from(called.unwrap_or(column))).collect();
+        let mut graph = Graph::new(self.n_gpus, nics);
         let pairs = |least: Path| -> Vec<(usize, usize)> {
             let all = (0..self.names.len()).flat_map(|a| (0..a).map(move |b| (a, b)));
             let within = |pair: &(usize, usize)| {
-                let path = self.path(pair.0, pair.1);
+                // The rows of NICs may be missing.
+                let path = self.path(pair.0, pair.1).or_else(|| self.path(pair.1, pair.0));
                 path.is_some_and(|path| path >= least && path <= Path::Switch)
             };
             all.filter(within).collect()
