@@ -5,6 +5,11 @@
 //! ([`fabric`](berth_core::snapshot::fabric)). Here is how that becomes a score, and what is told to
 //! whoever allocates devices.
 //!
+//! What else a pod's claims ask for, such as network cards, is taken near the GPUs. With `alignRails`
+//! the members of a group have GPUs of the same numbers, as far as that makes none of them slower. That
+//! decides among the devices of a node, not among nodes: what the others have changes with every member
+//! that is placed, and a class of pods would be scored anew on all nodes each time.
+//!
 //! A node's score is the share that the GPUs which are free, or the worst that may be, have of the
 //! best that as many GPUs of that node can have. So nodes on which all GPUs are linked alike are
 //! equal, and so is a node of which nothing is known. Where nothing counts room
@@ -19,9 +24,12 @@ use berth_core::framework::{
     SetRating, Verdict,
 };
 use berth_core::snapshot::devices::gather::NodeDevice;
+use berth_core::snapshot::fabric::beside::Neighbours;
+use berth_core::snapshot::fabric::rails::Rails;
 use berth_core::snapshot::fabric::reading::Free;
 use berth_core::snapshot::fabric::subsets::Subsets;
 use berth_core::snapshot::{Change, Cluster, FabricRules, IndexRef, NodeIdx};
+use berth_core::types::topology::pcie;
 use berth_core::types::{GpuSet, NodeTopology, Pod, Text};
 
 const NAME: &str = "NvlinkTopology";
@@ -37,11 +45,14 @@ const SCORE_MAX: i64 = 100;
 /// Of the score, for leaving nodes and islands whole.
 const WHOLE_MAX: i64 = 10;
 
-struct NvlinkTopology;
+struct NvlinkTopology {
+    align_rails: bool,
+}
 
 fn build(args: &Args, points: &mut Points) {
     points.fabric(rules(args));
-    let plugin = Arc::new(NvlinkTopology);
+    let align_rails = args.bool("alignRails", false);
+    let plugin = Arc::new(NvlinkTopology { align_rails });
     points.classify(plugin.clone());
     points.pre_filter(plugin.clone());
     points.filter(plugin.clone());
@@ -65,7 +76,10 @@ fn rules(args: &Args) -> FabricRules {
 
 /// How many GPUs pods of one class want, as their requests may be met; the first counts.
 #[derive(Clone, Debug)]
-struct Wanted(Vec<u16>);
+struct Wanted {
+    sizes: Vec<u16>,
+    align_rails: bool,
+}
 
 impl Classify for NvlinkTopology {
     fn class_part(&self, pod: &Pod, cluster: &Cluster) -> ClassPart {
@@ -77,8 +91,9 @@ impl Classify for NvlinkTopology {
 impl PreFilter for NvlinkTopology {
     fn pre_filter(&self, cycle: Cycle<'_>, state: &mut CycleState) -> PreFilterAnswer {
         let fabric = cycle.cluster.fabric();
-        let wanted = fabric.map(|fabric| Wanted(fabric.wanted(cycle.pod, cycle.cluster)));
-        if let Some(wanted) = wanted.filter(|wanted| !wanted.0.is_empty()) {
+        let sizes = fabric.map(|fabric| fabric.wanted(cycle.pod, cycle.cluster));
+        if let Some(sizes) = sizes.filter(|sizes| !sizes.is_empty()) {
+            let wanted = Wanted { sizes, align_rails: self.align_rails };
             state.order_devices(Arc::new(wanted.clone()));
             state.put(NAME, wanted);
         }
@@ -114,7 +129,7 @@ impl Interest for NvlinkTopology {
 
 impl Score for NvlinkTopology {
     fn score(&self, cycle: Cycle<'_>, state: &CycleState, node: NodeIdx) -> i64 {
-        let wanted = state.kept::<Wanted>(NAME).and_then(|wanted| wanted.0.first());
+        let wanted = state.kept::<Wanted>(NAME).and_then(|wanted| wanted.sizes.first());
         let (Some(fabric), Some(size)) = (cycle.cluster.fabric(), wanted) else { return 0 };
         let standing = fabric.standing(cycle.cluster, usize::from(*size), node);
         // Of a node that doesn't seem to have them nothing is known: others have let it pass.
@@ -141,19 +156,44 @@ impl DeviceOrder for Wanted {
 
     fn sets(
         &self,
-        _: &Pod,
+        pod: &Pod,
         cluster: &Cluster,
         node: NodeIdx,
         devices: &[NodeDevice<'_>],
     ) -> Option<Arc<dyn DeviceSets>> {
         let fabric = cluster.fabric()?;
         let gpus = fabric.gpus(cluster, node)?;
-        let (Some(topology), Free::Set(free)) = (&gpus.topology, gpus.free) else { return None };
-        let sizes = self.0.iter().map(|size| usize::from(*size)).filter(|n| *n <= topology.len());
-        let lists = sizes.map(|size| fabric.subsets(topology, size)).collect();
-        let gpus = devices.iter().map(|device| gpus.gpu_of(device)).collect();
-        Some(Arc::new(Judge { topology: Arc::clone(topology), free, gpus, lists }))
+        let Free::Set(free) = gpus.free else { return None };
+        let rails = match self.takes_some(gpus.n_devices()) {
+            true => fabric.rails(pod, cluster),
+            false => Rails::NONE,
+        };
+        let topology = match &gpus.topology {
+            Some(topology) => Arc::clone(topology),
+            None if rails.is_empty() => return None,
+            None => unknown(gpus.n_devices()),
+        };
+        let sizes = self.sizes.iter().map(|size| usize::from(*size));
+        let sizes = sizes.filter(|n| *n <= topology.len());
+        let lists = match &gpus.topology {
+            Some(topology) => sizes.map(|size| fabric.subsets(topology, size)).collect(),
+            None => sizes.map(|size| Arc::new(Subsets::rough(&topology, size))).collect(),
+        };
+        let neighbours = Neighbours::of(&gpus, devices);
+        Some(Arc::new(Judge { topology, free, neighbours, lists, rails }))
     }
+}
+
+impl Wanted {
+    /// Tells whether it makes a difference which GPUs others have, on a node with so many.
+    fn takes_some(&self, n_gpus: usize) -> bool {
+        self.align_rails && self.sizes.iter().any(|size| usize::from(*size) < n_gpus)
+    }
+}
+
+/// GPUs of which nothing is known but their numbers.
+fn unknown(n_gpus: usize) -> Arc<NodeTopology> {
+    Arc::new(NodeTopology::new(n_gpus, |_, _| pcie::SYSTEM, Vec::new(), Vec::new()))
 }
 
 /// Judges sets of the GPUs of one node.
@@ -161,24 +201,21 @@ impl DeviceOrder for Wanted {
 struct Judge {
     topology: Arc<NodeTopology>,
     free: GpuSet,
-    /// Which GPU each device is.
-    gpus: Vec<Option<usize>>,
+    neighbours: Neighbours,
     lists: Vec<Arc<Subsets>>,
+    /// What the rest of the pod's group has.
+    rails: Rails,
 }
 
 impl Judge {
-    fn gpu(&self, device: u32) -> Option<usize> {
-        self.gpus.get(device as usize).copied().flatten()
-    }
-
     fn set(&self, devices: &[u32]) -> GpuSet {
-        devices.iter().filter_map(|device| self.gpu(*device)).collect()
+        devices.iter().filter_map(|device| self.neighbours.gpu(*device)).collect()
     }
 }
 
 impl DeviceSets for Judge {
     fn counts(&self, device: u32) -> bool {
-        self.gpu(device).is_some()
+        self.neighbours.gpu(device).is_some()
     }
 
     fn rate(&self, picked: &[u32], candidates: &[u32], open: usize) -> Option<SetRating> {
@@ -193,9 +230,19 @@ impl DeviceSets for Judge {
                 &own
             }
         };
-        let best = subsets.best_with(picked, from, self.free)?;
+        let best = subsets.best_on(&self.rails, picked, from, self.free)?;
         let least = u64::from(u16::MAX - best.goodness.least);
         let apart = least << 32 | u64::from(u32::MAX - best.goodness.sum);
-        Some(SetRating { apart, broken: best.left_over.into() })
+        let off_rail = u64::from(u32::MAX - best.on_rail);
+        Some(SetRating { apart, off_rail, broken: best.left_over.into() })
+    }
+
+    fn distance(
+        &self,
+        device: u32,
+        picked: &[u32],
+        candidates: &mut dyn Iterator<Item = u32>,
+    ) -> u64 {
+        self.neighbours.distance(device, picked, candidates)
     }
 }

@@ -180,7 +180,7 @@ fn default_args(plugin: &str) -> Value {
         }),
         "NvlinkTopology" => json!({
             "resources": ["nvidia.com/gpu"], "drivers": ["gpu.nvidia.com"],
-            "deviceClasses": ["gpu.nvidia.com"],
+            "deviceClasses": ["gpu.nvidia.com"], "alignRails": false,
         }),
         "GpuPacking" => json!({
             "resources": ["nvidia.com/gpu", "nvidia.com/gpu.shared"],

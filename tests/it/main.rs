@@ -20,6 +20,7 @@ mod live_topology;
 mod live_watch;
 mod metrics;
 mod prometheus;
+mod rails;
 mod scenarios;
 mod serving;
 mod side_by_side;

@@ -63,6 +63,18 @@ pub trait DeviceSets: Send + Sync + fmt::Debug {
     /// Rates the best set that has all of `picked` and `open` more devices of `candidates`. `None` if
     /// there is no such set.
     fn rate(&self, picked: &[u32], candidates: &[u32], open: usize) -> Option<SetRating>;
+
+    /// Tells how far a device is from what it is to work with: to one that counts these are the others among
+    /// `picked`, to another those that count, and where none is picked the nearest of `candidates`. The least
+    /// is best; it is compared for one `picked` only.
+    fn distance(
+        &self,
+        _device: u32,
+        _picked: &[u32],
+        _candidates: &mut dyn Iterator<Item = u32>,
+    ) -> u64 {
+        0
+    }
 }
 
 /// How good a set is; the least is best.
@@ -70,6 +82,8 @@ pub trait DeviceSets: Send + Sync + fmt::Debug {
 pub struct SetRating {
     /// How badly its devices go together.
     pub apart: u64,
+    /// How far it is from being what the rest of the pod's group has elsewhere.
+    pub off_rail: u64,
     /// What it breaks for those who come next.
     pub broken: u64,
 }

@@ -5,13 +5,17 @@
 //! share one list of subsets for each number of GPUs that pods ask for ([`subsets`]), made when that
 //! is declared; the choice among the GPUs that are free is kept by topology, number and free set.
 //!
-//! Reading order: [`rules`], [`reading`], [`subsets`], then this file.
+//! Reading order: [`rules`], [`reading`], [`subsets`], this file, then what a choice goes by besides: what is
+//! to be near the GPUs ([`beside`]), and which of them the rest of a group has ([`rails`]).
 
+pub mod beside;
+pub mod rails;
 pub mod reading;
 pub mod subsets;
 
 mod rules;
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -54,6 +58,30 @@ struct NodeEntry {
     built: Option<u32>,
 }
 
+/// A topology by its links alone: nodes whose network cards are called otherwise share what is worked out.
+#[derive(Clone, Debug)]
+struct Links(Arc<NodeTopology>);
+
+impl PartialEq for Links {
+    fn eq(&self, other: &Links) -> bool {
+        self.0.links() == other.0.links()
+    }
+}
+
+impl Eq for Links {}
+
+impl PartialOrd for Links {
+    fn partial_cmp(&self, other: &Links) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Links {
+    fn cmp(&self, other: &Links) -> Ordering {
+        self.0.links().cmp(&other.0.links())
+    }
+}
+
 #[derive(Debug)]
 pub struct Fabric {
     rules: FabricRules,
@@ -61,7 +89,7 @@ pub struct Fabric {
     /// Numbers of GPUs that were declared.
     sizes: BTreeSet<usize>,
     /// Numbers of topologies; none is used again.
-    built: BTreeMap<Arc<NodeTopology>, u32>,
+    built: BTreeMap<Links, u32>,
     next_built: u32,
     /// By topology and number of GPUs wanted.
     lists: BTreeMap<(u32, usize), Arc<Subsets>>,
@@ -137,7 +165,7 @@ impl Fabric {
 
     /// Returns the subsets of a size. Cost: a look-up where the size was declared.
     pub fn subsets(&self, topology: &Arc<NodeTopology>, size: usize) -> Arc<Subsets> {
-        let known = self.built.get(topology).and_then(|built| self.lists.get(&(*built, size)));
+        let known = self.built_as(topology).and_then(|built| self.lists.get(&(built, size)));
         known.cloned().unwrap_or_else(|| Arc::new(Subsets::new(topology, size)))
     }
 
@@ -149,8 +177,13 @@ impl Fabric {
         }
         let gpus = self.gpus(cluster, node)?;
         let topology = gpus.topology.as_ref();
-        let built = topology.and_then(|topology| self.built.get(topology).copied());
+        let built = topology.and_then(|topology| self.built_as(topology));
         self.standing_of(&gpus, built, size)
+    }
+
+    /// Returns the number of a topology.
+    fn built_as(&self, topology: &Arc<NodeTopology>) -> Option<u32> {
+        self.built.get(&Links(Arc::clone(topology))).copied()
     }
 
     fn standing_of(&self, gpus: &NodeGpus, built: Option<u32>, size: usize) -> Option<Standing> {
@@ -204,15 +237,15 @@ impl Fabric {
     }
 
     fn number(&mut self, topology: &Arc<NodeTopology>) -> u32 {
-        if let Some(known) = self.built.get(topology) {
-            return *known;
+        if let Some(known) = self.built_as(topology) {
+            return known;
         }
         if self.next_built as usize % LISTS_MAX == LISTS_MAX - 1 {
             self.forget_unused();
         }
         let number = self.next_built;
         self.next_built += 1;
-        self.built.insert(Arc::clone(topology), number);
+        self.built.insert(Links(Arc::clone(topology)), number);
         number
     }
 

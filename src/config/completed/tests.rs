@@ -109,7 +109,7 @@ fn arguments_for_links_of_gpus_are_completed_with_what_holds_without_them() {
     let want = json!({
         "apiVersion": "berth.dev/v1alpha1", "kind": "NvlinkTopologyArgs",
         "resources": ["nvidia.com/gpu"], "drivers": ["d.example.com"],
-        "deviceClasses": ["gpu.nvidia.com"],
+        "deviceClasses": ["gpu.nvidia.com"], "alignRails": false,
     });
     assert_eq!(*args(&written, "NvlinkTopology"), want);
     let rules = |text: &str| {

@@ -4,11 +4,12 @@
 //! that speaks of as many GPUs. Where neither says anything, GPUs that a device plugin counts are in the
 //! NUMA cells that the node tells of ([`numa`](super::super::numa)).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::types::device::{AttributeValue, Placement};
 use crate::types::topology::{GPUS_MAX, GpuSet, NodeTopology, pcie};
-use crate::types::{Node, Text};
+use crate::types::{DeviceId, Node, Text};
 
 use super::super::cluster::Cluster;
 use super::super::devices::gather::{NodeDevice, NodePool, PoolState};
@@ -17,8 +18,8 @@ use super::super::nodes::NodeIdx;
 use super::FabricRules;
 
 const PCI_BUS_ID: &str = "resource.kubernetes.io/pciBusID";
-const PCIE_ROOT: &str = "resource.kubernetes.io/pcieRoot";
-const NUMA_NODE: &str = "resource.kubernetes.io/numaNode";
+pub(super) const PCIE_ROOT: &str = "resource.kubernetes.io/pcieRoot";
+pub(super) const NUMA_NODE: &str = "resource.kubernetes.io/numaNode";
 /// Attributes that name the fabric partition which a GPU belongs to, and what two GPUs have that are
 /// in one. They talk at full speed, but only if all of the partition is taken together, so the
 /// smaller one comes first. Source: FabricManagerPartitioning of dra-driver-nvidia-gpu.
@@ -59,6 +60,21 @@ impl NodeGpus {
     pub fn device_name<'a>(&self, cluster: &'a Cluster, gpu: usize) -> Option<&'a Text> {
         let (slice, at) = self.devices.get(gpu)?;
         Some(&cluster.devices().slice(*slice)?.devices.get(*at)?.name)
+    }
+
+    /// Number of GPUs that are devices.
+    pub fn n_devices(&self) -> usize {
+        self.devices.len()
+    }
+
+    /// Returns which GPU the device of this name is.
+    pub fn gpu_named(&self, cluster: &Cluster, id: &DeviceId) -> Option<usize> {
+        self.devices.iter().position(|(slice, at)| {
+            cluster.devices().slice(*slice).is_some_and(|slice| {
+                let named = slice.devices.get(*at).is_some_and(|it| it.name == id.device);
+                named && slice.driver == id.driver && slice.pool == id.pool
+            })
+        })
     }
 
     /// Returns which GPU a device is.
@@ -236,12 +252,15 @@ fn linked(gpus: &[Gpu<'_>], base: Option<&Arc<NodeTopology>>) -> Option<Arc<Node
         }
     };
     let topology = NodeTopology::new(gpus.len(), bandwidth, cells.clone(), roots.clone());
-    Some(Arc::new(topology))
+    let nics = base.map_or(&[][..], |base| base.nics());
+    Some(Arc::new(topology.with_nics(nics.iter().cloned())))
 }
 
 /// Numbers the values of an attribute in the order in which they come.
-fn numbered<'a>(values: impl Iterator<Item = Option<&'a AttributeValue>>) -> Vec<Option<u16>> {
-    let mut known: Vec<AttributeValue> = Vec::new();
+pub(super) fn numbered<'a>(
+    values: impl Iterator<Item = Option<&'a AttributeValue>>,
+) -> Vec<Option<u16>> {
+    let mut known: BTreeMap<AttributeValue, usize> = BTreeMap::new();
     let number = |value: Option<&'a AttributeValue>| {
         let value = match value? {
             // Of a list the first counts.
@@ -249,11 +268,8 @@ fn numbered<'a>(values: impl Iterator<Item = Option<&'a AttributeValue>>) -> Vec
             AttributeValue::Strings(values) => AttributeValue::String(values.first()?.clone()),
             value => value.clone(),
         };
-        let at = known.iter().position(|known| *known == value).unwrap_or_else(|| {
-            known.push(value);
-            known.len() - 1
-        });
-        u16::try_from(at).ok()
+        let next = known.len();
+        u16::try_from(*known.entry(value).or_insert(next)).ok()
     };
     values.map(number).collect()
 }

@@ -1,15 +1,19 @@
 //! Which `k` GPUs of those that are free talk fastest, and leave the most whole.
 //!
-//! Better is, in this order: the larger least bandwidth of a pair, the larger sum over the pairs, fewer
-//! free GPUs left over in islands that are broken (at every level of bandwidth, see
-//! [`NodeTopology::nested`]), the lower indices. Up to [`LISTED_MAX`] GPUs the choice is exact: every
-//! subset is in a list, the best first, made once for a topology and a `k`. Beyond, sets are grown
-//! greedily from each GPU, up to a bound that no set exceeds.
+//! Better is, in this order: the larger least bandwidth of a pair, the larger sum over the pairs, more
+//! GPUs of the numbers that others of a group have (where that is asked for), fewer free GPUs left over in
+//! islands that are broken (at every level of bandwidth, see [`NodeTopology::nested`]), the lower indices.
+//! Up to [`LISTED_MAX`] GPUs the choice is exact: every subset is in a list, the best first, made once for
+//! a topology and a `k`. Beyond, sets are grown greedily ([`growing`]), up to a bound that no set exceeds.
+
+mod growing;
 
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use crate::types::topology::{GPUS_MAX, GpuSet, NodeTopology};
+use crate::types::topology::{GpuSet, NodeTopology};
+
+use super::rails::Rails;
 
 /// GPUs of a node of which every subset is listed.
 pub const LISTED_MAX: usize = 16;
@@ -20,6 +24,13 @@ pub struct Goodness {
     /// Over the pairs. Unit: GB/s.
     pub least: u16,
     pub sum: u32,
+}
+
+impl Best {
+    /// The least is best.
+    fn key(&self) -> impl Ord + use<> {
+        (Reverse(self.goodness), Reverse(self.on_rail), self.left_over)
+    }
 }
 
 impl Goodness {
@@ -50,6 +61,8 @@ impl Goodness {
 pub struct Best {
     pub set: GpuSet,
     pub goodness: Goodness,
+    /// Pairs of one number that it makes with what others have.
+    pub on_rail: u32,
     /// Free GPUs that are left over in islands that it breaks.
     pub left_over: u32,
 }
@@ -64,6 +77,8 @@ pub struct Subsets {
     best: Goodness,
     /// The parts that links of each bandwidth leave, the slowest first; none where sets are listed.
     levels: Vec<(u16, Vec<GpuSet>)>,
+    /// By GPU: the others, those with the fastest links first; none where sets are listed.
+    nearest: Vec<Vec<u8>>,
     /// What every set of so many free GPUs has at least.
     guaranteed: Vec<Goodness>,
 }
@@ -81,6 +96,7 @@ impl Subsets {
             size,
             best: listed.first().map_or(Goodness::default(), |first| first.0),
             levels: Vec::new(),
+            nearest: Vec::new(),
             guaranteed: guaranteed(len, size, &listed),
             listed,
         }
@@ -95,6 +111,7 @@ impl Subsets {
             listed: Vec::new(),
             best: Goodness::default(),
             levels: levels(topology),
+            nearest: nearest(topology),
             guaranteed: Vec::new(),
         };
         let len = topology.len();
@@ -130,6 +147,18 @@ impl Subsets {
     /// Returns the best subset that has all that is `picked` and otherwise GPUs of `from`, where
     /// `free` is what could be left over.
     pub fn best_with(&self, picked: GpuSet, from: GpuSet, free: GpuSet) -> Option<Best> {
+        self.best_on(&Rails::NONE, picked, from, free)
+    }
+
+    /// As [`Subsets::best_with`]; of those that talk equally fast one that has as many GPUs as can be of the
+    /// numbers that others have.
+    pub fn best_on(
+        &self,
+        rails: &Rails,
+        picked: GpuSet,
+        from: GpuSet,
+        free: GpuSet,
+    ) -> Option<Best> {
         let within = picked.or(from).and(GpuSet::first(self.topology.len()));
         if self.size == 0 || within.len() < self.size || picked.len() > self.size {
             return None;
@@ -137,27 +166,56 @@ impl Subsets {
         if !picked.is_within(within) {
             return None;
         }
-        if self.listed.is_empty() {
-            return Growing::new(self, picked, within, free.or(picked)).best();
+        match self.listed.is_empty() {
+            true => growing::best(self, rails, picked, within, free.or(picked)),
+            false => self.listed_best(rails, picked, within, free),
         }
-        let (must, may) = (picked.0 as u16, within.0 as u16);
-        let fits = |(_, set): &&(Goodness, u16)| set & !may == 0 && must & !set == 0;
-        let first = self.listed.iter().position(|entry| fits(&entry))?;
+    }
+
+    fn listed_best(
+        &self,
+        rails: &Rails,
+        picked: GpuSet,
+        within: GpuSet,
+        free: GpuSet,
+    ) -> Option<Best> {
+        let first = self.first_listed(0, picked, within)?;
         let goodness = self.listed[first].0;
-        let equal = self.listed[first..].iter().take_while(|entry| entry.0 == goodness);
+        let aligned = (!rails.is_empty()).then(|| {
+            let (must, may) = rails.bounds(picked, within, self.size);
+            let start = self.first_listed(first, must, may)?;
+            (self.listed[start].0 == goodness).then_some((start, must, may))
+        });
+        // Often some set makes as many pairs as can be: then others needn't be looked at.
+        let aligned = aligned.flatten();
+        let settled = rails.is_empty() || aligned.is_some();
+        let (start, must, may) = aligned.unwrap_or((first, picked, within));
+        let equal = self.listed[start..].iter().take_while(|entry| entry.0 == goodness);
         let mut best: Option<Best> = None;
-        for (_, set) in equal.filter(fits) {
+        for (_, set) in equal.filter(|(_, set)| fits(*set, must, may)) {
             let set = GpuSet(u128::from(*set));
             let left_over = left_over(&self.topology, set, free);
-            if best.is_none_or(|best| left_over < best.left_over) {
-                best = Some(Best { set, goodness, left_over });
+            let found = Best { set, goodness, on_rail: rails.met(set), left_over };
+            if best.is_none_or(|best| found.key() < best.key()) {
+                best = Some(found);
             }
-            if left_over == 0 {
+            if left_over == 0 && settled {
                 break;
             }
         }
         best
     }
+
+    /// Returns the place of the first set, from some place on, that has all of `must` and nothing but
+    /// `may`.
+    fn first_listed(&self, from: usize, must: GpuSet, may: GpuSet) -> Option<usize> {
+        let at = self.listed[from..].iter().position(|(_, set)| fits(*set, must, may))?;
+        Some(from + at)
+    }
+}
+
+fn fits(set: u16, must: GpuSet, may: GpuSet) -> bool {
+    set & !(may.0 as u16) == 0 && must.0 as u16 & !set == 0
 }
 
 /// Returns how many free GPUs a set leaves over in the islands that it breaks.
@@ -232,140 +290,16 @@ fn levels(topology: &NodeTopology) -> Vec<(u16, Vec<GpuSet>)> {
     levels.into_iter().map(|level| (level, topology.components(level))).collect()
 }
 
-/// Grows sets by the GPU that is best at each step.
-struct Growing<'a> {
-    topology: &'a NodeTopology,
-    levels: &'a [(u16, Vec<GpuSet>)],
-    size: usize,
-    picked: GpuSet,
-    within: GpuSet,
-    free: GpuSet,
-    /// By GPU: how much is free of the smallest island that it is in.
-    around: [u8; GPUS_MAX],
-}
-
-impl<'a> Growing<'a> {
-    fn new(subsets: &'a Subsets, picked: GpuSet, within: GpuSet, free: GpuSet) -> Growing<'a> {
-        let topology = &*subsets.topology;
-        let mut around = [0; GPUS_MAX];
-        // The smallest come first, so they are written last.
-        for island in topology.nested().iter().rev() {
-            let n_free = island.and(free).len() as u8;
-            island.iter().for_each(|gpu| around[gpu] = n_free);
-        }
-        let levels = &subsets.levels;
-        Growing { topology, levels, size: subsets.size, picked, within, free, around }
-    }
-
-    fn best(&self) -> Option<Best> {
-        if !self.picked.is_empty() {
-            return self.grown(self.picked);
-        }
-        let most = self.bound();
-        let mut best: Option<Best> = None;
-        for seed in self.seeds().iter() {
-            let Some(found) = self.grown(GpuSet::default().with(seed)) else { continue };
-            let key = |it: &Best| (Reverse(it.goodness), it.left_over);
-            if best.as_ref().is_none_or(|best| key(&found) < key(best)) {
-                best = Some(found);
-            }
-            if best.is_some_and(|best| best.goodness >= most && best.left_over == 0) {
-                break;
-            }
-        }
-        best
-    }
-
-    /// One GPU of each of the smallest islands stands for it; without islands each for itself. Of GPUs that
-    /// are linked alike, in islands of which as much is free, the first stands for all.
-    fn seeds(&self) -> GpuSet {
-        let mut known: Vec<(u32, u64, u8)> = Vec::new();
-        let mut is_new = |gpu: &usize| {
-            let key = self.likeness(*gpu);
-            let new = !known.contains(&key);
-            known.extend(new.then_some(key));
-            new
-        };
-        self.island_seeds().iter().filter(|gpu| is_new(gpu)).collect()
-    }
-
-    /// Sum and sum of squares of a GPU's links, and what is free around it.
-    fn likeness(&self, gpu: usize) -> (u32, u64, u8) {
-        let row = self.topology.row(gpu);
-        let (sum, squares) = self.within.iter().fold((0, 0), |(sum, squares), to| {
-            let gbs = row[to];
-            (sum + u32::from(gbs), squares + u64::from(gbs) * u64::from(gbs))
-        });
-        (sum, squares, self.around[gpu])
-    }
-
-    fn island_seeds(&self) -> GpuSet {
-        let mut rest = self.within;
-        let mut seeds = GpuSet::default();
-        for island in self.topology.nested() {
-            let here = island.and(rest);
-            seeds = here.iter().next().map_or(seeds, |first| seeds.with(first));
-            rest = rest.without(here);
-        }
-        seeds.or(rest)
-    }
-
-    /// Returns what no set exceeds.
-    fn bound(&self) -> Goodness {
-        let enough = |(_, parts): &&(u16, Vec<GpuSet>)| {
-            parts.iter().any(|part| part.and(self.within).len() >= self.size)
-        };
-        let least = self.levels.iter().rev().find(enough).map_or(0, |(level, _)| *level);
-        let most = self.levels.last().map_or(0, |(level, _)| *level);
-        let pairs = (self.size * (self.size - 1) / 2) as u32;
-        if self.size < 2 {
-            return Goodness::default();
-        }
-        let sum = if least == most { pairs * u32::from(most) } else { self.sum_bound() };
-        Goodness { least, sum }
-    }
-
-    /// Each GPU has at most its fastest links.
-    fn sum_bound(&self) -> u32 {
-        let of = |gpu: usize| {
-            let row = self.topology.row(gpu);
-            let mut links: Vec<u16> = self.within.iter().map(|to| row[to]).collect();
-            links.sort_unstable_by_key(|gbs| Reverse(*gbs));
-            links.iter().take(self.size - 1).map(|gbs| u32::from(*gbs)).sum::<u32>()
-        };
-        let mut sums: Vec<u32> = self.within.iter().map(of).collect();
-        sums.sort_unstable_by_key(|sum| Reverse(*sum));
-        sums.iter().take(self.size).sum::<u32>() / 2
-    }
-
-    fn grown(&self, seed: GpuSet) -> Option<Best> {
-        let mut set = GpuSet::default();
-        let (mut least, mut sums) = ([u16::MAX; GPUS_MAX], [0_u32; GPUS_MAX]);
-        let mut goodness = Goodness { least: u16::MAX, sum: 0 };
-        let mut seeds = seed.iter();
-        while set.len() < self.size {
-            let rest = self.within.without(set);
-            let next = seeds.next().or_else(|| {
-                let key = |gpu: &usize| {
-                    let least = least[*gpu].min(goodness.least);
-                    (least, sums[*gpu], Reverse(self.around[*gpu]), Reverse(*gpu))
-                };
-                rest.iter().max_by_key(key)
-            })?;
-            goodness =
-                Goodness { least: goodness.least.min(least[next]), sum: goodness.sum + sums[next] };
-            set.insert(next);
-            for (to, gbs) in self.topology.row(next).iter().enumerate() {
-                least[to] = least[to].min(*gbs);
-                sums[to] += u32::from(*gbs);
-            }
-        }
-        if self.size < 2 {
-            goodness.least = 0;
-        }
-        let left_over = left_over(self.topology, set, self.free);
-        Some(Best { set, goodness, left_over })
-    }
+/// By GPU, the others in order of their bandwidth, the largest first.
+fn nearest(topology: &NodeTopology) -> Vec<Vec<u8>> {
+    let of = |gpu: usize| {
+        let row = topology.row(gpu);
+        let mut others: Vec<u8> =
+            (0..row.len()).filter(|to| *to != gpu).map(|to| to as u8).collect();
+        others.sort_by_key(|to| Reverse(row[usize::from(*to)]));
+        others
+    };
+    (0..topology.len()).map(of).collect()
 }
 
 #[cfg(test)]

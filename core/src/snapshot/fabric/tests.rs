@@ -5,7 +5,7 @@ use crate::snapshot::{ClusterEvent, Overlay};
 use crate::types::Text;
 use crate::types::numa::{AlignedContainer, Alignment, NumaCell};
 use crate::types::pod::PodSpec;
-use crate::types::topology::pcie;
+use crate::types::topology::{Nic, pcie};
 use crate::types::{Node, NumaReport, PodRequests, PodUid};
 
 const GPU: &str = "nvidia.com/gpu";
@@ -107,6 +107,24 @@ fn gpus_of_which_nothing_else_is_known_are_in_the_cells_that_are_told_of() {
     assert_eq!(share(&cluster, 2, "whole"), Some(100), "of any three two are in one cell");
     let at = cluster.nodes().index("whole").unwrap();
     assert_eq!(cluster.gpus_of(at).unwrap().free, Free::Count(3));
+}
+
+#[test]
+fn nodes_whose_cards_are_called_otherwise_share_what_is_worked_out() {
+    let cards = |name: &str| {
+        let nic = Nic { name: name.into(), gbs: [pcie::SWITCH].into() };
+        Some(Arc::new((*pairs(8)).clone().with_nics([nic])))
+    };
+    let nodes = vec![node("a", 8, cards("eth0")), node("b", 8, cards("eth1"))];
+    let mut cluster = cluster(nodes);
+    cluster.declare_gpus(2);
+    let fabric = cluster.fabric().unwrap();
+    assert_eq!((fabric.built.len(), fabric.lists.len()), (1, 1));
+    let name = |node: &str| {
+        let gpus = fabric.gpus(&cluster, cluster.nodes().index(node).unwrap()).unwrap();
+        gpus.topology.unwrap().nics()[0].name.clone()
+    };
+    assert_eq!(["a", "b"].map(name), ["eth0", "eth1"]);
 }
 
 #[test]

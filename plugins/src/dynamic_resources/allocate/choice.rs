@@ -13,8 +13,10 @@
 //! 4. less is left of it, if it is shared;
 //! 5. it comes first in upstream's order.
 //!
-//! A claim that wants other devices beside those of sets has them near (2) before it is asked what sets
-//! break.
+//! Where sets are judged, who judges them also says how far other devices are from those of the set (and
+//! these from others that are still wanted), over all claims of the pod. That comes after how well the set goes
+//! together, and before what the rest of the pod's group has and what the set breaks; a claim that wants both
+//! has them near by (2) before that, too.
 //!
 //! What is guaranteed: the search is depth first in this order, so each device is the best by it,
 //! given those picked before, among those that lead to a solution. Of what plugins judge as sets it is
@@ -91,9 +93,10 @@ struct Part {
 /// How much a device is better than others; least comes first.
 type Rank = (Wished, u128, u64, bool, i128);
 
-/// What plugins say of a device: before sets, of the best set, how near it is where the claim wants
-/// other devices too, what the set breaks, after sets.
-type Wished = (u32, u64, u64, u64, u32);
+/// What plugins say of a device: before sets, of the best set, how far it is from what it is to work
+/// with, how the set differs from what the group has, how near it is where the claim wants other devices
+/// too, what the set breaks, after sets.
+type Wished = (u32, u64, u64, u64, u64, u64, u32);
 
 impl Choice {
     pub(super) fn read<'a>(
@@ -216,6 +219,8 @@ impl Choice {
             let wished = (
                 of(&self.preferred.before),
                 rating.apart,
+                together.as_ref().map_or(0, |it| it.distance(device)),
+                rating.off_rail,
                 if mixed { near } else { 0 },
                 rating.broken,
                 of(&self.preferred.after),

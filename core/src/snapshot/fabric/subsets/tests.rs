@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 
+use super::growing::Growing;
 use super::*;
 use crate::types::topology::pcie;
 
@@ -92,6 +93,16 @@ fn of_trays_in_a_large_node_those_that_are_broken_are_used_first() {
 
 /// All subsets, one by one.
 fn exhaustive(topology: &NodeTopology, size: usize, picked: GpuSet, free: GpuSet) -> Option<Best> {
+    aligned(topology, size, &Rails::NONE, picked, free)
+}
+
+fn aligned(
+    topology: &NodeTopology,
+    size: usize,
+    rails: &Rails,
+    picked: GpuSet,
+    free: GpuSet,
+) -> Option<Best> {
     let all = (0..1_u128 << topology.len()).map(GpuSet);
     let wanted = all.filter(|set| {
         set.len() == size && set.is_within(free.or(picked)) && picked.is_within(*set)
@@ -99,9 +110,12 @@ fn exhaustive(topology: &NodeTopology, size: usize, picked: GpuSet, free: GpuSet
     let rated = wanted.map(|set| Best {
         set,
         goodness: Goodness::of(topology, set),
+        on_rail: rails.met(set),
         left_over: left_over(topology, set, free),
     });
-    rated.min_by_key(|best| (Reverse(best.goodness), best.left_over, best.set.rank()))
+    rated.min_by_key(|best| {
+        (Reverse(best.goodness), Reverse(best.on_rail), best.left_over, best.set.rank())
+    })
 }
 
 fn any_topology(len: std::ops::RangeInclusive<usize>) -> impl Strategy<Value = Arc<NodeTopology>> {
@@ -136,6 +150,42 @@ proptest! {
     }
 
     #[test]
+    fn of_sets_that_talk_equally_fast_it_is_the_one_that_others_have(
+        topology in any_topology(2..=10),
+        free in any::<u16>(),
+        picked in any::<u16>(),
+        had in prop::collection::vec(any::<u16>(), 0..4),
+        size in 1..=8_usize,
+    ) {
+        let all = GpuSet::first(topology.len());
+        let free = GpuSet(free.into()).and(all);
+        let picked = GpuSet(picked.into()).and(free);
+        let mut rails = Rails::NONE;
+        had.iter().for_each(|set| rails.add(GpuSet((*set).into()).and(all)));
+        for picked in [GpuSet::default(), picked] {
+            if picked.len() > size {
+                continue;
+            }
+            let subsets = Subsets::new(&topology, size);
+            let expected = aligned(&topology, size, &rails, picked, free);
+            prop_assert_eq!(subsets.best_on(&rails, picked, free, free), expected);
+            // Sets that are grown are no worse for it than without.
+            let rough = Subsets::rough(&topology, size);
+            let (plain, on_rails) =
+                (rough.best_with(picked, free, free), rough.best_on(&rails, picked, free, free));
+            prop_assert_eq!(plain.is_some(), on_rails.is_some());
+            if let (Some(plain), Some(on_rails)) = (plain, on_rails) {
+                prop_assert!(on_rails.goodness >= plain.goodness);
+                prop_assert_eq!(on_rails.goodness, Goodness::of(&topology, on_rails.set));
+                prop_assert_eq!(on_rails.on_rail, rails.met(on_rails.set));
+                let no_worse = on_rails.goodness > plain.goodness
+                    || on_rails.on_rail >= rails.met(plain.set);
+                prop_assert!(no_worse && picked.is_within(on_rails.set));
+            }
+        }
+    }
+
+    #[test]
     fn the_guarantee_is_the_worst_over_all_free_sets(
         topology in any_topology(2..=7),
         size in 1..=5_usize,
@@ -161,7 +211,7 @@ proptest! {
         if size <= topology.len() {
             let all = GpuSet::first(topology.len());
             let rough = Subsets::rough(&topology, size);
-            let growing = Growing::new(&rough, GpuSet::default(), all, all);
+            let growing = Growing::new(&rough, &Rails::NONE, GpuSet::default(), all, all);
             let grown = growing.best().unwrap();
             prop_assert_eq!(grown.goodness, Goodness::of(&topology, grown.set));
             prop_assert!(grown.goodness <= subsets.best() && subsets.best().least <= growing.bound().least);
@@ -190,11 +240,32 @@ fn of_trays_that_are_alike_one_is_tried_and_that_loses_nothing() {
         let free = GpuSet(dice).and(GpuSet::first(72));
         let size = at % 12 + 1;
         let subsets = Subsets::rough(&trays, size);
-        let growing = Growing::new(&subsets, GpuSet::default(), free, free);
+        let growing = Growing::new(&subsets, &Rails::NONE, GpuSet::default(), free, free);
         assert!(growing.seeds().len() <= 4, "as many as a tray may have left");
         let all = growing.island_seeds();
         let each = all.iter().filter_map(|seed| growing.grown(GpuSet::default().with(seed)));
         let best = each.min_by_key(|it| (Reverse(it.goodness), it.left_over));
         assert_eq!(growing.best(), best, "{size} of {free:?}");
+    }
+}
+
+#[test]
+fn on_rails_the_same_numbers_are_taken_in_large_nodes_too() {
+    let rack = topology(72, |_, _| 1800);
+    let trays = topology(72, |a, b| if a / 4 == b / 4 { 1800 } else { 100 });
+    let had = set(&[40, 41, 42, 43]);
+    let mut rails = Rails::NONE;
+    rails.add(had);
+    for topology in [rack, trays] {
+        let subsets = Subsets::new(&topology, 4);
+        let none = GpuSet::default();
+        let best = |free| subsets.best_on(&rails, none, free, free).unwrap();
+        let all = GpuSet::first(72);
+        assert_eq!((best(all).set, best(all).on_rail), (had, 4));
+        // Two are taken: the others are had only where that is as fast.
+        let without = best(all.without(set(&[40, 41])));
+        let whole = topology.bandwidth(0, 71) == 1800;
+        assert_eq!(without.on_rail, if whole { 2 } else { 0 });
+        assert_eq!(without.goodness, subsets.best());
     }
 }

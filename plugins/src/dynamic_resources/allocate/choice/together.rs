@@ -7,7 +7,8 @@ use super::super::state::State;
 use super::super::values::meet;
 
 /// No set is worse.
-pub(super) const NONE: SetRating = SetRating { apart: u64::MAX, broken: u64::MAX };
+pub(super) const NONE: SetRating =
+    SetRating { apart: u64::MAX, off_rail: u64::MAX, broken: u64::MAX };
 
 /// What is picked, and what is still wanted, of the devices that are judged as sets.
 pub(super) struct Together<'a> {
@@ -19,6 +20,10 @@ pub(super) struct Together<'a> {
     /// What could be had beside, by the alternatives that still want some.
     candidates: Vec<(u32, Vec<u32>)>,
     open: usize,
+    /// All that is picked, of sets or not.
+    all_picked: Vec<u32>,
+    /// As `candidates`, of those that aren't judged as sets.
+    others: Vec<(u32, Vec<u32>)>,
     /// The claims that want other devices too.
     mixed: Vec<u32>,
 }
@@ -41,10 +46,13 @@ impl<'a> Together<'a> {
             picked: Vec::new(),
             candidates: Vec::new(),
             open: 0,
+            all_picked: Vec::new(),
+            others: Vec::new(),
             mixed: Vec::new(),
         };
         for pick in &state.picks {
             let device = problem.candidate(pick.ask, pick.at).device;
+            together.all_picked.push(device);
             match sets.counts(device) {
                 true => together.picked.push(device),
                 false => together.mixed.push(problem.asks[pick.ask as usize].claim),
@@ -59,7 +67,11 @@ impl<'a> Together<'a> {
                     all.filter(|at| state.free(problem, *other, *at)).map(|at| here(&at)).collect()
                 }
             };
-            let counted: Vec<u32> = free.into_iter().filter(|it| sets.counts(*it)).collect();
+            let (counted, rest): (Vec<u32>, Vec<u32>) =
+                free.into_iter().partition(|it| sets.counts(*it));
+            if !rest.is_empty() {
+                together.others.push((*other, rest));
+            }
             match counted.is_empty() {
                 true => together.mixed.push(problem.asks[*other as usize].claim),
                 false => {
@@ -83,16 +95,31 @@ impl<'a> Together<'a> {
         }
         let mut picked = self.picked.clone();
         picked.push(device);
-        let mut candidates = Vec::new();
-        for (ask, free) in &self.candidates {
-            let goes = |other: &&u32| {
-                **other != device
-                    && self.state.uses[**other as usize] == 0
-                    && self.goes_with(device, *ask, **other)
-            };
-            candidates.extend(free.iter().filter(goes));
-        }
+        let candidates: Vec<u32> = self.beside(device, &self.candidates).collect();
         self.sets.rate(&picked, &candidates, self.open - 1).unwrap_or(NONE)
+    }
+
+    /// Tells how far a device is from what it is to work with: devices of sets from others, and others from
+    /// these.
+    pub(super) fn distance(&self, device: u32) -> u64 {
+        let of_sets = self.sets.counts(device);
+        if of_sets && self.others.is_empty() && self.picked.len() == self.all_picked.len() {
+            return 0;
+        }
+        let others = if of_sets { &self.others } else { &self.candidates };
+        self.sets.distance(device, &self.all_picked, &mut self.beside(device, others))
+    }
+
+    /// Returns those of `free` that can be had beside a device.
+    fn beside(&self, device: u32, free: &[(u32, Vec<u32>)]) -> impl Iterator<Item = u32> {
+        let goes = move |ask: u32, other: u32| {
+            other != device
+                && self.state.uses[other as usize] == 0
+                && self.goes_with(device, ask, other)
+        };
+        free.iter().flat_map(move |(ask, free)| {
+            free.iter().copied().filter(move |other| goes(*ask, *other))
+        })
     }
 
     /// Tells whether another device can be had for `ask` beside this one, by the constraints that cover

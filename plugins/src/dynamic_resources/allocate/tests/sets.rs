@@ -67,7 +67,7 @@ impl DeviceSets for Judge {
         more.dedup();
         let sets = subsets(&more, open).into_iter();
         let costs = sets.map(|set| self.costs.of(&[picked.clone(), set].concat()));
-        costs.min().map(|apart| SetRating { apart, broken: 0 })
+        costs.min().map(|apart| SetRating { apart, ..SetRating::default() })
     }
 }
 
