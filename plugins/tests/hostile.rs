@@ -14,9 +14,9 @@ use berth_core::types::claim::{
 use berth_core::types::{Text, Timestamp, Value};
 
 const NOW: Timestamp = Timestamp(1_000);
-/// 400,000 steps.
+/// 1,000,000 steps.
 const FILTER_TIMEOUT: &str = "40ms";
-const STEPS_MAX: u64 = 400_000;
+const STEPS_MAX: u64 = 1_000_000;
 
 struct World {
     engine: Engine,
@@ -132,9 +132,9 @@ fn demand(requests: Vec<DeviceRequest>) -> DeviceDemand {
     DeviceDemand { requests, constraints: Vec::new() }
 }
 
-/// Some 900,000 of the 1,000,000 cost units that Kubernetes allows for each device, which it looks at
+/// A third and more of the 1,000,000 cost units that Kubernetes allows for each device, which it looks at
 /// by itself; true.
-fn near_the_limit(nth: usize) -> String {
+fn costly(nth: usize) -> String {
     let list = format!("[{}]", ["0"; 29].join(","));
     let id = "device.attributes['gpu.example.com'].uuid";
     format!("{list}.all(a, {list}.all(b, {list}.all(c, a + b + c < 1 && {id} != 'x{nth}')))")
@@ -143,7 +143,7 @@ fn near_the_limit(nth: usize) -> String {
 /// A claim of 32 requests with 32 selectors each.
 fn thousand_selectors() -> DeviceDemand {
     let selectors =
-        |at: usize| -> Vec<String> { (0..32).map(|nth| near_the_limit(32 * at + nth)).collect() };
+        |at: usize| -> Vec<String> { (0..32).map(|nth| costly(32 * at + nth)).collect() };
     let of = |at| request(&format!("r{at}"), &selectors(at));
     demand((0..32).map(of).collect())
 }
@@ -161,7 +161,7 @@ fn a_thousand_costly_selectors_end_within_the_steps_and_say_so() {
     assert!(told.contains("more steps than filterTimeout allows"), "{told}");
     let steps = world.steps["hostile"];
     // One evaluation more may have begun.
-    assert!(steps <= STEPS_MAX + 120_000, "{steps} steps");
+    assert!(steps <= STEPS_MAX + 500_000, "{steps} steps");
     assert!(world.polls > 1, "it has paused");
 }
 
