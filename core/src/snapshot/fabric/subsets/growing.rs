@@ -34,6 +34,8 @@ pub(super) struct Growing<'a> {
     free: GpuSet,
     /// By GPU: how much is free of the smallest island that it is in.
     around: [u8; GPUS_MAX],
+    /// By GPU, what decides among those that are linked equally well. Below 2^24, the greatest is best.
+    low: [u32; GPUS_MAX],
 }
 
 impl<'a> Growing<'a> {
@@ -50,7 +52,11 @@ impl<'a> Growing<'a> {
             let n_free = island.and(free).len() as u8;
             island.iter().for_each(|gpu| around[gpu] = n_free);
         }
-        Growing { subsets, rails, picked, within, free, around }
+        let low = std::array::from_fn(|gpu| {
+            let around = u32::from(u8::MAX - around[gpu]);
+            u32::from(rails.on(gpu)) << 16 | around << 8 | (GPUS_MAX - gpu) as u32
+        });
+        Growing { subsets, rails, picked, within, free, around, low }
     }
 
     pub(super) fn best(&self) -> Option<Best> {
@@ -64,7 +70,7 @@ impl<'a> Growing<'a> {
         };
         let aligned = |set: GpuSet| must.is_within(set) && set.is_within(may);
         let mut best: Option<Best> = None;
-        for seed in self.seeds().iter() {
+        for seed in self.seeds() {
             let Some(found) = self.grown(GpuSet::default().with(seed)) else { continue };
             if best.is_none_or(|best| found.key() < best.key()) {
                 best = Some(found);
@@ -80,15 +86,16 @@ impl<'a> Growing<'a> {
 
     /// One GPU of each of the smallest islands stands for it; without islands each for itself. Of GPUs that
     /// are linked alike, in islands of which as much is free, the first stands for all that as many others have.
-    pub(super) fn seeds(&self) -> GpuSet {
+    pub(super) fn seeds(&self) -> impl Iterator<Item = usize> {
         let mut known: Vec<((u32, u64), u8, u8)> = Vec::new();
-        let mut is_new = |gpu: &usize| {
+        // Mostly the first will do, and the others aren't compared.
+        let is_new = move |gpu: &usize| {
             let key = (self.likeness(*gpu), self.around[*gpu], self.rails.on(*gpu));
             let new = !known.contains(&key);
             known.extend(new.then_some(key));
             new
         };
-        self.island_seeds().iter().filter(|gpu| is_new(gpu)).collect()
+        self.island_seeds().iter().filter(is_new)
     }
 
     /// Sum and sum of squares of a GPU's links.
@@ -160,20 +167,17 @@ impl<'a> Growing<'a> {
                 let key = |gpu: &usize| {
                     let least = least[*gpu].min(goodness.least);
                     // Sums are below 2^23: there are 71 links, each below 2^16.
-                    let fast = u64::from(least) << 48 | u64::from(sums[*gpu]) << 24;
-                    let others = u64::from(self.rails.on(*gpu)) << 16;
-                    let around = u64::from(u8::MAX - self.around[*gpu]) << 8;
-                    fast | others | around | (GPUS_MAX - gpu) as u64
+                    u64::from(least) << 48 | u64::from(sums[*gpu]) << 24 | u64::from(self.low[*gpu])
                 };
                 rest.iter().max_by_key(key)
             })?;
             goodness =
                 Goodness { least: goodness.least.min(least[next]), sum: goodness.sum + sums[next] };
             set.insert(next);
-            for (to, gbs) in self.topology().row(next).iter().enumerate() {
-                least[to] = least[to].min(*gbs);
-                sums[to] += u32::from(*gbs);
-            }
+            let row = self.topology().row(next);
+            least.iter_mut().zip(row).for_each(|(least, gbs)| *least = (*least).min(*gbs));
+            // Checked additions would be made one by one.
+            sums.iter_mut().zip(row).for_each(|(sum, gbs)| *sum = sum.wrapping_add((*gbs).into()));
         }
         if size < 2 {
             goodness.least = 0;

@@ -241,7 +241,7 @@ fn of_trays_that_are_alike_one_is_tried_and_that_loses_nothing() {
         let size = at % 12 + 1;
         let subsets = Subsets::rough(&trays, size);
         let growing = Growing::new(&subsets, &Rails::NONE, GpuSet::default(), free, free);
-        assert!(growing.seeds().len() <= 4, "as many as a tray may have left");
+        assert!(growing.seeds().count() <= 4, "as many as a tray may have left");
         let all = growing.island_seeds();
         let each = all.iter().filter_map(|seed| growing.grown(GpuSet::default().with(seed)));
         let best = each.min_by_key(|it| (Reverse(it.goodness), it.left_over));
