@@ -12,6 +12,7 @@
 
 mod asking;
 mod attempt;
+mod bounds;
 pub mod budget;
 mod checks;
 mod classes;

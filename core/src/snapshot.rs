@@ -30,6 +30,7 @@ pub mod sizes;
 pub mod storage;
 mod telling;
 pub mod topologies;
+mod within;
 
 pub use changes::Version;
 pub use cluster::{Cluster, IndexRef};

@@ -118,6 +118,9 @@ impl PodTopologySpread {
         let constraints = self.constraints(cycle.pod, cycle.cluster, hardness);
         if !constraints.is_empty() {
             indexes.push(IndexRef::Topology);
+            if hardness == Hardness::Hard {
+                indexes.push(IndexRef::Within);
+            }
         }
         let queries = constraints.iter().filter_map(|c| c.query(&cycle.pod.namespace));
         indexes.extend(queries.map(IndexRef::Counts));
@@ -132,7 +135,8 @@ enum Finding {
     NoLabel,
 }
 
-/// Filter's answers, worked out for all nodes at once. Cost: O(nodes · constraints); one byte a
+/// Filter's answers, worked out for all nodes at once. Where a group stays within some nodes, those
+/// alone count. Cost: O(nodes · constraints); one byte a
 /// node is kept.
 struct Findings {
     of_node: Vec<Finding>,
@@ -143,7 +147,8 @@ struct Findings {
 impl Findings {
     fn of(cycle: Cycle<'_>, constraints: &[Constraint], state: &mut CycleState) -> Findings {
         let nodes = cycle.cluster.nodes();
-        let surveys = domains::survey(cycle, constraints, true, state, LAYOUT);
+        let within = cycle.cluster.within();
+        let surveys = domains::survey(cycle, constraints, within, true, state, LAYOUT);
         let rules: Vec<Rule> = constraints
             .iter()
             .zip(&surveys)

@@ -71,7 +71,7 @@ impl PlacementGenerate for TopologyPlacementGenerator {
     ) -> Result<Vec<Placement>, Reason> {
         let everything = || cluster.nodes().iter().map(|(node, _)| node).collect();
         let mut nodes = ask.within.cloned().unwrap_or_else(everything);
-        self.compute_domains.leave_to_others(&mut nodes, ask.members, cluster);
+        let n_taken = self.compute_domains.leave_to_others(&mut nodes, ask.members, cluster);
         let start = Domain { name: "all nodes".into(), nodes };
         let (mut required, mut levels) = (vec![start], Vec::new());
         for constraint in ask.constraints.iter().filter(|it| it.required) {
@@ -94,6 +94,9 @@ impl PlacementGenerate for TopologyPlacementGenerator {
         }
         let last = tiers.len() as u32;
         placements.extend(required.into_iter().map(|it| it.placement(last)));
+        if placements.is_empty() && n_taken > 0 {
+            return Err(ComputeDomains::all_taken(n_taken));
+        }
         Ok(placements)
     }
 }

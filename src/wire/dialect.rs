@@ -126,10 +126,16 @@ pub(super) fn hints(words: &PodWords<'_>, reading: &mut Reading<'_>) -> Vec<Grou
         return hints;
     }
     let constraints = topology::constraints(words, reading);
+    let spread = topology::spread(words.meta, reading);
     for hint in &mut hints {
-        match &constraints {
-            Ok(constraints) => hint.topology.clone_from(constraints),
-            Err(problem) => hint.problem = hint.problem.take().or_else(|| Some(problem.clone())),
+        match (&constraints, &spread) {
+            (Ok(constraints), Ok(spread)) => {
+                hint.topology.clone_from(constraints);
+                hint.spread.clone_from(spread);
+            }
+            (Err(problem), _) | (_, Err(problem)) => {
+                hint.problem = hint.problem.take().or_else(|| Some(problem.clone()));
+            }
         }
     }
     hints
@@ -188,6 +194,35 @@ mod tests {
             ]
         );
         assert!(pod.problem.is_none() && pod.group_hints().iter().all(|it| it.problem.is_none()));
+    }
+
+    #[test]
+    fn a_megabyte_of_annotation_is_a_short_problem_of_its_pod() {
+        let long = "rack=1,".repeat(150_000);
+        let slices = format!("[{}]", "{\"topology\":\"rack\",\"size\":1},".repeat(40_000));
+        let annotations = [
+            ("berth.dev/topology-spread", &long),
+            ("berth.dev/topology-span", &long),
+            ("kueue.x-k8s.io/podset-slice-required-topology-constraints", &slices),
+            ("kai.scheduler/segment-size", &long),
+        ];
+        for (key, text) in annotations {
+            let metadata = json!({
+                "name": "long", "namespace": "default",
+                "labels": {"kueue.x-k8s.io/pod-group-name": "k"},
+                "annotations": {
+                    "kueue.x-k8s.io/pod-group-total-count": "2", key: text,
+                    "kai.scheduler/segment-topology-required-placement": "rack",
+                },
+            });
+            let spec = json!({"containers": []});
+            let pod =
+                json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec});
+            let decoded = decode(Kind::Pod, pod, &mut Tables::default()).unwrap();
+            let Object::Pod(pod) = decoded.object else { panic!("{:?}", decoded.object) };
+            let problem = pod.group_hints()[0].problem.as_deref().unwrap_or_default();
+            assert!(problem.contains(key) && problem.len() < 1000, "{key}: {problem:.300}");
+        }
     }
 
     #[test]

@@ -268,7 +268,9 @@ impl Engine {
             selecting: search.selecting,
             allowed: allowed.collect(),
             within: Vec::new(),
+            open: None,
             last_class: (0, false),
+            counts_pods: false,
             unproven: false,
         };
         let mut overlay = Overlay::new(&mut self.cluster);

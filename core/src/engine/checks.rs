@@ -87,6 +87,7 @@ impl Engine {
         };
         let mut overlay = Overlay::new(&mut self.cluster);
         overlay.evict(&placement.pod.uid);
+        overlay.keep_within(placement.within.clone());
         fits_on(profile, overlay.cluster(), placement)
     }
 }

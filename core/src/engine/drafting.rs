@@ -121,6 +121,7 @@ pub(super) fn placement_of(
         devices: devices_of(cluster, pod),
         nominated,
         bound: false,
+        within: None,
     })
 }
 

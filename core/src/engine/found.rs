@@ -82,8 +82,11 @@ pub(super) fn drafted(
     let rest = stages_of(profile, cluster, &nodes, now, timing);
     timing.rest();
     found.stages.extend(rest.map_err(|(uid, fault)| Stopped::At(uid, Unplaced::Error(fault)))?);
-    found.placements =
-        nodes.iter().filter_map(|(pod, node)| placement_of(cluster, pod, *node, false)).collect();
+    let placement = |(pod, at): &(Pod, Placed)| {
+        let placement = placement_of(cluster, pod, at.node, false)?;
+        Some(Placement { within: at.within.clone(), ..placement })
+    };
+    found.placements = pods.iter().filter_map(placement).collect();
     found.placed = pods.into_iter().map(|(_, placed)| placed).collect();
     Ok(found)
 }

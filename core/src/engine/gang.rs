@@ -7,6 +7,8 @@
 //! is told apart. Once the group has what it needs, the members above its minimum are placed as they
 //! fit ([`elastic`]).
 //!
+//! Where it decides who comes first, other orders are tried too ([`kinds`]).
+//!
 //! Where members must stay together, which part of the cluster they go to is a decision of its own,
 //! made before the first of them is placed ([`domains`]).
 //!
@@ -17,6 +19,8 @@ mod conflicts;
 mod domains;
 mod elastic;
 mod frames;
+mod kinds;
+mod limits;
 mod numbers;
 mod order;
 
@@ -35,6 +39,7 @@ use super::unfit::Unplaced;
 use domains::Survey;
 pub(in crate::engine) use frames::Refused;
 use frames::{Frame, Made, Resort, Trial, Turn};
+use limits::Limit;
 
 /// A group that is being looked at.
 #[derive(Debug)]
@@ -46,6 +51,10 @@ pub(super) struct Gang {
     order: Vec<Turn>,
     /// Members that scheduling can't tell apart, before any of them is placed.
     kinds: Vec<Vec<usize>>,
+    /// Those of them that are in the same parts too, by member.
+    kind_of: BTreeMap<usize, usize>,
+    /// A member may fit only after others, or only before.
+    order_decides: bool,
     ordered: bool,
     /// How many attempts ran out of steps: another order may do better.
     doublings: u32,
@@ -67,6 +76,10 @@ pub(super) struct Gang {
     lenient: bool,
     /// Versions of the nodes it has placed members on, before it did.
     before: BTreeMap<NodeIdx, Version>,
+    /// How many members may be in one domain, and are.
+    limits: Vec<Limit>,
+    /// The plugin that knows the domains of limits.
+    limiter: Option<&'static str>,
     /// How many events the ledger had folded when the search was last at work.
     folded: u64,
     /// The dead end that was met with most members placed: what is told if there is no placement.
@@ -75,6 +88,8 @@ pub(super) struct Gang {
     chosen: BTreeMap<usize, usize>,
     /// What was found when a placement was looked for, the outermost unit first.
     surveyed: Option<Survey>,
+    /// Nodes of the placements that were proposed last.
+    proposed: NodeSet,
     /// Placements that were proposed, and those that don't hold what they were proposed for.
     judged: PlacementCounts,
     /// The topology's version when placements were last looked for.
@@ -126,6 +141,8 @@ impl Gang {
             open,
             order: Vec::new(),
             kinds: Vec::new(),
+            kind_of: BTreeMap::new(),
+            order_decides: false,
             ordered: false,
             doublings,
             asks: BTreeMap::new(),
@@ -138,10 +155,13 @@ impl Gang {
             refused,
             lenient: false,
             before: BTreeMap::new(),
+            limits: Vec::new(),
+            limiter: None,
             folded: 0,
             furthest: None,
             chosen: BTreeMap::new(),
             surveyed: None,
+            proposed: NodeSet::default(),
             judged: PlacementCounts::default(),
             topology: None,
             peers: BTreeSet::new(),
@@ -206,6 +226,7 @@ impl Gang {
         if !self.ordered {
             self.put_in_order(placer, overlay, budget)?;
         }
+        self.read_limits(placer, overlay)?;
         self.take_up(placer, overlay, budget);
         while !self.suffices() {
             let Some(turn) = self.order.get(self.frames.len()).copied() else {
@@ -302,7 +323,8 @@ impl Gang {
         overlay: &mut Overlay<'_>,
         budget: &mut Budget,
     ) -> Result<Placed, Unplaced> {
-        placer.within = self.placements_of(member);
+        placer.stay_within(overlay, self.placements_of(member));
+        placer.open = self.open_to(member);
         let Some(refused) = self.refused.get(&pod.uid) else {
             return placer.place_next(overlay, pod, trial.after, &mut trial.tried, budget);
         };
@@ -335,10 +357,10 @@ impl Gang {
 
     fn push(&mut self, member: usize, trial: Trial, placed: Placed) {
         self.before.entry(placed.node).or_insert(placed.before);
-        let Trial { tried, resort, conflicts, .. } = trial;
+        let Trial { tried, resort, conflicts, kinds, .. } = trial;
         let made = Made::Placed(placed);
         let turn = Turn::Member(member);
-        self.push_frame(Frame { turn, made, tried, resort, conflicts });
+        self.push_frame(Frame { turn, made, tried, resort, conflicts, kinds });
     }
 
     /// No node is left for a member.
@@ -346,15 +368,18 @@ impl Gang {
         &mut self,
         pod: &Pod,
         member: usize,
-        trial: Trial,
+        mut trial: Trial,
         unplaced: Unplaced,
         placer: &mut Placer<'_>,
         overlay: &mut Overlay<'_>,
     ) -> Result<(), Stopped> {
         self.note_furthest(pod, unplaced, placer.last_class().0);
-        let mut conflicts = trial.conflicts;
-        conflicts.extend(self.culprits(pod, placer, overlay));
-        conflicts.extend(self.choices_for(member));
+        trial.conflicts.extend(self.culprits(pod, placer, overlay));
+        trial.conflicts.extend(self.choices_for(member));
+        if self.other_kind_next(member, &mut trial) {
+            return Ok(());
+        }
+        let conflicts = trial.conflicts;
         if placer.setup.bug("no-way-back") {
             return Err(self.infeasible(overlay.cluster()));
         }
@@ -414,12 +439,12 @@ impl Gang {
             let Some(frame) = self.cut(last, overlay) else {
                 return Err(self.infeasible(overlay.cluster()));
             };
-            let Frame { turn, made, tried, resort, conflicts: earlier } = frame;
+            let Frame { turn, made, tried, resort, conflicts: earlier, kinds } = frame;
             conflicts.extend(earlier);
             match made {
                 Made::Placed(spot) => {
                     let after = Some((spot.node, spot.nth));
-                    self.trial = Some(Trial { tried, resort, after, conflicts });
+                    self.trial = Some(Trial { tried, resort, after, conflicts, kinds });
                     return Ok(());
                 }
                 Made::Within(choice) => {
@@ -440,54 +465,5 @@ impl Gang {
             overlay.rollback(first.mark);
         }
         cut.into_iter().next()
-    }
-
-    fn note_furthest(&mut self, pod: &Pod, unplaced: Unplaced, class: u32) {
-        if let Unplaced::Unfit(unfit) = &unplaced {
-            self.rejectors.extend(&unfit.rejection.plugins);
-        }
-        let spots = || self.frames.iter().filter_map(Frame::spot);
-        let placed = spots().count();
-        if self.furthest.as_ref().is_some_and(|furthest| furthest.placed >= placed) {
-            return;
-        }
-        let alike = spots().filter(|spot| spot.class == class).count();
-        let (uid, pod) = (pod.uid.clone(), pod.clone());
-        self.furthest = Some(Furthest { placed, uid, pod, alike, unplaced });
-    }
-
-    fn infeasible(&mut self, cluster: &Cluster) -> Stopped {
-        let (uid, unplaced) = self.told(cluster);
-        match self.unproven {
-            true => Stopped::OutOfSteps(uid, unplaced),
-            false => Stopped::Infeasible(uid, unplaced),
-        }
-    }
-
-    fn out_of_steps(&mut self, cluster: &Cluster) -> Stopped {
-        let (uid, unplaced) = self.told(cluster);
-        Stopped::OutOfSteps(uid, unplaced)
-    }
-
-    fn told(&mut self, cluster: &Cluster) -> (PodUid, Unplaced) {
-        match self.furthest.take() {
-            Some(furthest) => {
-                let (uid, unplaced) = self.with_numbers(furthest, cluster);
-                (uid, self.with_rejectors(unplaced))
-            }
-            None => {
-                let uid = self.open.first().map(|member| self.uid(*member).clone());
-                let text = Text::from("the group has not enough members that can be placed");
-                (uid.unwrap_or_default(), Unplaced::Error(text))
-            }
-        }
-    }
-
-    fn with_rejectors(&self, mut unplaced: Unplaced) -> Unplaced {
-        if let Unplaced::Unfit(unfit) = &mut unplaced {
-            let surveyed = self.surveyed.as_ref().map(|survey| survey.plugin);
-            unfit.rejection.plugins = self.rejectors.iter().copied().chain(surveyed).collect();
-        }
-        unplaced
     }
 }

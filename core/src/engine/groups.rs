@@ -8,6 +8,7 @@ use crate::framework::{GroupRules, PlacementGenerate, Shared};
 use crate::queue::{Entry, EntryId, Station};
 use crate::snapshot::groups::view::Member;
 use crate::snapshot::{GroupChange, GroupView, Lack, Membership};
+use crate::types::group::Spread;
 use crate::types::{GroupKey, PlanNote, Pod, PodUid, Text};
 
 use super::Engine;
@@ -232,6 +233,14 @@ impl Engine {
                 "pod group {name} requires one {level:?}, and the profile has no plugin that knows \
                  topologies; enable TopologyPlacementGenerator",
                 level = level.to_string()
+            );
+            return Some(Lack::Refused(text.into()));
+        }
+        let limited = view.units.iter().find_map(|unit| Some((&unit.name, unit.spread.first()?)));
+        if let Some((name, Spread { level, .. })) = limited {
+            let text = format!(
+                "pod group {name} is to be spread over \"{level}\", and the profile has no plugin that \
+                 knows topologies; enable TopologyPlacementGenerator"
             );
             return Some(Lack::Refused(text.into()));
         }

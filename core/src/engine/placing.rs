@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::framework::profile::Entry;
 use crate::framework::rng::Rng;
-use crate::framework::{Cycle, CycleState, NodeSet, Placement, Point, Profile, Room, Work};
+use crate::framework::{Cycle, CycleState, NodeSet, Placement, Point, Profile, Work};
 use crate::snapshot::{Cluster, Mark, NodeIdx, Overlay, Place, Version};
 use crate::types::{Pod, PodUid, Text};
 
@@ -39,9 +38,13 @@ pub(super) struct Placer<'a> {
     pub(super) allowed: BTreeMap<(PodUid, usize), NodeSet>,
     /// The pod goes to a node that is in all of these.
     pub(super) within: Vec<Arc<Placement>>,
+    /// The pod goes to one of these, as more members of its group may be there; `None` for any.
+    pub(super) open: Option<NodeSet>,
     /// The class that was looked at last, and whether nothing but the node and what is on it decides
     /// about it.
     pub(super) last_class: (u32, bool),
+    /// Pods of that class fit or not by how many there are in a domain: others may let them in.
+    pub(super) counts_pods: bool,
     /// Whether there are further ways on some node was not found out.
     pub(super) unproven: bool,
 }
@@ -61,6 +64,8 @@ pub(super) struct Placed {
     pub(super) mark: Mark,
     /// The node's version then.
     pub(super) before: Version,
+    /// The nodes that counted then; `None` for all.
+    pub(super) within: Option<Arc<NodeSet>>,
 }
 
 /// A node that was chosen for a pod, which has no place there as yet.
@@ -114,28 +119,6 @@ impl Placer<'_> {
         let fit = table.fit.len();
         self.classes.put(class, table, self.group);
         Ok(fit)
-    }
-
-    /// Returns for how many such pods each node has room at most. Shape: by node, 0 where none fits;
-    /// it ends with the last that has some.
-    pub(super) fn room(
-        &mut self,
-        overlay: &mut Overlay<'_>,
-        pod: &Pod,
-        budget: &mut Budget,
-    ) -> Result<Vec<u32>, Unplaced> {
-        let (class, table) = self.looked_at(overlay, pod, budget)?;
-        let cycle = Cycle { pod, cluster: overlay.cluster() };
-        let mut room = Vec::new();
-        for node in table.fit.iter() {
-            room.resize(node.at(), 0);
-            let of = |entry: &Entry<dyn Room>| entry.plugin.room(cycle, &table.state, node);
-            let counted = || self.profile.room.iter().map(of).min().unwrap_or(u32::MAX);
-            room.push(guarded("in its cycle", counted).map_err(Unplaced::Error)?.max(1));
-        }
-        budget.spend((table.fit.len() / NODES_A_STEP) as u64);
-        self.classes.put(class, table, self.group);
-        Ok(room)
     }
 
     /// Takes the place that the pod had before, by the same way. False, with the overlay as it was,
@@ -199,7 +182,7 @@ impl Placer<'_> {
     }
 
     /// Returns the table of the pod's class, brought up to date.
-    fn looked_at(
+    pub(super) fn looked_at(
         &mut self,
         overlay: &mut Overlay<'_>,
         pod: &Pod,
@@ -214,6 +197,7 @@ impl Placer<'_> {
             Err(unready) => return Err(self.unready(unready, overlay.cluster())),
         };
         self.last_class = (class, table.independent());
+        self.counts_pods = table.counts_pods();
         let cycle = Cycle { pod, cluster: overlay.cluster() };
         if let Err(unready) =
             table.refresh(self.profile, cycle, budget, self.timing, &mut self.laid_out)
@@ -281,7 +265,8 @@ impl Placer<'_> {
             overlay.rollback(mark);
             return reserved.map(|_| None);
         }
-        Ok(Some(Placed { node, nth, feasible, best, class, independent, mark, before }))
+        let within = overlay.cluster().within().cloned();
+        Ok(Some(Placed { node, nth, feasible, best, class, independent, mark, before, within }))
     }
 
     pub(super) fn last_class(&self) -> (u32, bool) {
@@ -320,6 +305,9 @@ impl Placer<'_> {
         for placement in &self.within {
             candidates = candidates.intersection(&placement.nodes);
         }
+        if let Some(open) = &self.open {
+            candidates = candidates.intersection(open);
+        }
         for (consultant, who) in self.setup.consultants.iter().enumerate() {
             if candidates.is_empty() || !who.interested(pod) {
                 continue;
@@ -335,10 +323,6 @@ impl Placer<'_> {
             return Err(self.unfit(overlay.cluster(), pod, table, &crowded, tried));
         }
         self.pick(overlay, pod, table, candidates, budget)
-    }
-
-    pub(super) fn is_within(&self, node: NodeIdx) -> bool {
-        self.within.iter().all(|placement| placement.nodes.contains(node))
     }
 
     fn pick(

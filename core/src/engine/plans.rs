@@ -2,11 +2,12 @@
 //! reverse order when one fails.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
 use crate::framework::plan::Wait;
 use crate::framework::{ClaimWrite, Op, StageDraft};
 use crate::queue::EntryId;
-use crate::snapshot::{Cluster, NodeIdx, Version};
+use crate::snapshot::{Cluster, NodeIdx, NodeSet, Version};
 use crate::types::claim::{ClaimKey, ClaimRef, Consumer};
 use crate::types::{PlanNote, PodRef, PodUid, Span, Text, Timestamp};
 
@@ -68,6 +69,8 @@ pub(super) struct Placement {
     /// The pod holds its place by nomination until its victims are gone.
     pub(super) nominated: bool,
     pub(super) bound: bool,
+    /// The nodes that counted when the place was found; `None` for all.
+    pub(super) within: Option<Arc<NodeSet>>,
 }
 
 /// Why a plan ends early.

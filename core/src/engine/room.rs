@@ -107,6 +107,9 @@ fn victims(
         match answer {
             // What its claims would need once the victims are gone is not worked out here.
             Ok(PostFilterAnswer::Evict { .. }) if !pod.spec.claims.is_empty() => {}
+            // Nothing that goes there helps.
+            Ok(PostFilterAnswer::Evict { node, .. })
+                if matches!(verdicts.get(node.at()), Some(Verdict::Unresolvable(_))) => {}
             Ok(PostFilterAnswer::Write(ops, text)) => return Room::Writes(ops, text),
             Ok(PostFilterAnswer::Evict { node, victims }) => {
                 let needed = needed(profile, overlay, pod, node, &victims);

@@ -1,6 +1,8 @@
 //! What is known of one class: a verdict and scores per node, brought up to date by looking only
 //! at nodes that changed.
 
+mod answers;
+
 use std::collections::BTreeMap;
 
 use crate::framework::{
@@ -50,6 +52,8 @@ pub(crate) struct Table {
 /// A filter whose answers depend on more than the node: looked at anew when that moves.
 struct WideFilter {
     at: usize,
+    /// It counts pods by domains.
+    counts: bool,
     answers: Vec<AnswerId>,
     stale: bool,
     /// Nodes that are still to be looked at.
@@ -118,11 +122,13 @@ impl Table {
             if skipped.contains(&entry.name) {
                 continue;
             }
-            if reads_of(profile, entry.name, entry.plugin.as_ref(), cycle).indexes.is_empty() {
+            let reads = reads_of(profile, entry.name, entry.plugin.as_ref(), cycle).indexes;
+            if reads.is_empty() {
                 self.narrow.push(at);
             } else {
                 self.wide.push(WideFilter {
                     at,
+                    counts: reads.iter().any(|index| matches!(index, IndexRef::Counts(_))),
                     answers: Vec::new(),
                     stale: true,
                     pending: NodeSet::default(),
@@ -407,51 +413,6 @@ impl Table {
         true
     }
 
-    /// Returns the answer about `node`: that of the first filter, in the profile's order, that
-    /// turned it away. `None` where there is no node.
-    fn answer_of(&self, node: NodeIdx) -> Option<AnswerId> {
-        let narrow = *self.narrow_answers.get(node.at())?;
-        if narrow == NO_NODE {
-            return None;
-        }
-        let place = |id: AnswerId| match self.answers[usize::from(id)].0 {
-            _ if id == FIT => (2, 0),
-            BY_PRE_FILTER => (0, 0),
-            at => (1, at),
-        };
-        let wide = self.wide.iter().map(|w| w.answers[node.at()]).filter(|id| *id != FIT);
-        wide.chain([narrow]).min_by_key(|id| place(*id))
-    }
-
-    /// Counts nodes by answer, Fit left out. Shape: (filter's name, verdict, nodes).
-    pub(crate) fn rejections<'a>(
-        &'a self,
-        profile: &Profile,
-    ) -> Vec<(&'static str, &'a Verdict, usize)> {
-        let mut counts = vec![0usize; self.answers.len()];
-        for at in 0..self.narrow_answers.len() {
-            if let Some(id) = self.answer_of(NodeIdx(at as u32)) {
-                counts[usize::from(id)] += 1;
-            }
-        }
-        let answers = self.answers.iter().zip(counts).skip(1).filter(|(_, count)| *count > 0);
-        answers.map(|((at, verdict), count)| (filter_name(profile, *at), verdict, count)).collect()
-    }
-
-    /// Returns the verdict about `node`, none where there is no node.
-    pub(crate) fn verdict(&self, node: NodeIdx) -> Option<&Verdict> {
-        self.answer_of(node).map(|id| &self.answers[usize::from(id)].1)
-    }
-
-    pub(crate) fn restricting_plugins(&self) -> &[&'static str] {
-        &self.only.plugins
-    }
-
-    /// Number of nodes that PreFilter left, `None` if it left all.
-    pub(crate) fn restricted_to(&self) -> Option<usize> {
-        self.only.nodes.as_ref().map(NodeSet::len)
-    }
-
     pub(crate) fn bytes(&self) -> usize {
         let nodes = self.narrow_answers.capacity();
         let wide = self.wide.len() * nodes * size_of::<AnswerId>();
@@ -481,10 +442,6 @@ fn pre_filter_at(
         timing.went(Point::PreFilter, answer.code());
         Unready::Rejected { plugin: entry.name, answer }
     })
-}
-
-fn filter_name(profile: &Profile, at: usize) -> &'static str {
-    profile.filter.get(at).map_or("", |entry| entry.name)
 }
 
 fn reads_of(profile: &Profile, name: &str, filter: &dyn Filter, cycle: Cycle<'_>) -> Reads {

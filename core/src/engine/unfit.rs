@@ -22,6 +22,10 @@ const IN_VAIN: &str = "node(s) left no place for the group's other members";
 /// What is said of nodes that take the pod, but are not where the group's other members are.
 const OUTSIDE: &str = "node(s) are outside the placement of the group";
 
+/// What is said of nodes that take the pod, but where its group may have no more members.
+const FULL: &str =
+    "node(s) are in domains that have as many pods of the group as they may, or in none";
+
 /// Why a member was not placed.
 pub(super) enum Unplaced {
     Paused,
@@ -117,7 +121,12 @@ impl Placer<'_> {
         let outside = |node: &NodeIdx| !tried.contains(*node) && !self.is_within(*node);
         let outside = uncrowded().filter(outside).count();
         unfit.note("", &Verdict::Unschedulable(Reason::of(OUTSIDE)), outside);
-        let refused = table.fit.len() - crowded.len() - in_vain - outside;
+        let full = |node: &NodeIdx| {
+            !tried.contains(*node) && self.is_within(*node) && !self.is_open(*node)
+        };
+        let full = uncrowded().filter(full).count();
+        unfit.note("", &Verdict::Unschedulable(Reason::of(FULL)), full);
+        let refused = table.fit.len() - crowded.len() - in_vain - outside - full;
         if refused > 0 {
             let verdict = Verdict::Unschedulable(Reason::of("node(s) refused by extender"));
             unfit.note("Extender", &verdict, refused);
@@ -133,6 +142,7 @@ impl Placer<'_> {
         }
         if !self.profile.post_filter.is_empty() {
             unfit.verdicts = Some(verdicts(cluster, table, crowded));
+            unfit.keep_to(|node| self.is_within(node) && self.is_open(node));
         }
         let cycle = Cycle { pod, cluster };
         for entry in &self.profile.explain {
@@ -166,6 +176,16 @@ pub(super) fn refused(plugin: &'static str, reason: &Reason) -> Unplaced {
 }
 
 impl Unfit {
+    /// Whoever is evicted elsewhere makes no room for the pod.
+    pub(super) fn keep_to(&mut self, nodes: impl Fn(NodeIdx) -> bool) {
+        let elsewhere = Verdict::Unresolvable(Reason::of(OUTSIDE));
+        for (at, verdict) in self.verdicts.iter_mut().flatten().enumerate() {
+            if !nodes(NodeIdx(at as u32)) {
+                *verdict = elsewhere.clone();
+            }
+        }
+    }
+
     fn note(&mut self, plugin: &'static str, verdict: &Verdict, nodes: usize) {
         if nodes == 0 {
             return;

@@ -24,6 +24,7 @@ use super::refusals::Refusals;
 use super::sets::leave;
 use super::storage::Storage;
 use super::topologies::Topologies;
+use super::within::Within;
 
 /// Something cluster-wide that an answer can depend on; each has a version.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,6 +46,8 @@ pub enum IndexRef {
     Selections(Text),
     /// What nodes are worth for packing.
     Packing,
+    /// Among which nodes a member of a group is being placed.
+    Within,
     Counts(CountQuery),
 }
 
@@ -63,6 +66,7 @@ pub struct Cluster {
     pub(super) topology_version: Version,
     pub(super) domains: Domains,
     pub(super) topologies: Topologies,
+    pub(super) within: Within,
     /// Placed pods with a required anti-affinity term.
     pub(super) anti_affine: BTreeSet<PodUid>,
     pub(super) nominations: BTreeMap<NodeIdx, BTreeSet<PodUid>>,
@@ -95,6 +99,7 @@ impl Default for Cluster {
             topology_version: Version::default(),
             domains: Domains::default(),
             topologies: Topologies::default(),
+            within: Within::default(),
             anti_affine: BTreeSet::new(),
             nominations: BTreeMap::new(),
             nominated: BTreeMap::new(),
@@ -229,6 +234,7 @@ impl Cluster {
             IndexRef::Packing => {
                 self.packing.as_ref().map_or(Version::default(), |packing| packing.version())
             }
+            IndexRef::Within => self.within.version(),
             IndexRef::Counts(query) => {
                 self.counts.column(query).map_or(Version::default(), CountColumn::version)
             }

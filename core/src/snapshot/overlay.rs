@@ -9,6 +9,7 @@ use super::changes::Version;
 use super::cluster::Cluster;
 use super::devices::folding::MovedVersions;
 use super::holds::Hold;
+use super::node_set::NodeSet;
 use super::nodes::NodeIdx;
 use super::pods::Place;
 
@@ -71,6 +72,11 @@ impl<'a> Overlay<'a> {
     /// Declares queries on the ledger; an index is no change and stays.
     pub(crate) fn declare_all(&mut self, declare: impl FnOnce(&mut Cluster)) {
         declare(self.cluster);
+    }
+
+    /// Has only these nodes count by domains from now on, as long as the overlay lasts; `None` for all.
+    pub fn keep_within(&mut self, nodes: Option<Arc<NodeSet>>) {
+        self.cluster.keep_within(nodes);
     }
 
     /// Places a pod that has no place. Returns false, changing nothing, if it is unknown or placed.
@@ -225,6 +231,7 @@ impl<'a> Overlay<'a> {
 impl Drop for Overlay<'_> {
     fn drop(&mut self) {
         self.rollback(Mark(0));
+        self.cluster.keep_within(None);
     }
 }
 

@@ -68,6 +68,7 @@ pub struct GroupHint {
     pub role: Option<Text>,
     /// What the pod itself says of where the group may be.
     pub topology: Vec<TopologyConstraint>,
+    pub spread: Vec<Spread>,
     /// Why what the pod says can't be understood.
     pub problem: Option<Text>,
 }
@@ -82,6 +83,7 @@ impl GroupHint {
             needs_object: true,
             role: None,
             topology: Vec::new(),
+            spread: Vec::new(),
             problem: None,
         }
     }
@@ -158,6 +160,13 @@ pub struct TopologyConstraint {
     /// It holds for all pods of the namespace that are selected, whichever group they are in: where
     /// some of them run the others go.
     pub span: Option<LabelSelector>,
+}
+
+/// Of a group's members at most so many are in one domain of a level, and none outside of all.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Spread {
+    pub level: TopologyLevel,
+    pub at_most: u32,
 }
 
 /// A level of a topology, in the words of whoever names it.
@@ -282,6 +291,7 @@ pub struct PodGroup {
     /// How long a wait at the barrier may take.
     pub deadline: Option<Span>,
     pub topology: Vec<TopologyConstraint>,
+    pub spread: Vec<Spread>,
     pub claims: Vec<GroupClaim>,
     /// `status.resourceClaimStatuses`: entry and the claim made for it, none if it needs none.
     pub claim_statuses: Vec<(Text, Option<Text>)>,
@@ -312,6 +322,7 @@ impl PodGroup {
             disruption: DisruptionMode::default(),
             deadline: None,
             topology: Vec::new(),
+            spread: Vec::new(),
             claims: Vec::new(),
             claim_statuses: Vec::new(),
             told: None,

@@ -32,6 +32,7 @@ mod searches;
 mod selecting;
 mod server;
 mod settlement;
+mod spreads;
 mod steps_back;
 mod topologies;
 mod waits;

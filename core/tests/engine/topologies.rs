@@ -72,6 +72,37 @@ fn nodes_without_the_label_are_in_no_domain() {
     assert_eq!(nodes_of(&w, 2), ["a1", "a2"]);
 }
 
+#[test]
+fn a_level_that_no_node_has_holds_its_group_alone() {
+    let mut w = world(&[("a1", "a", 4)]);
+    let nowhere = TopologyConstraint::required("topology.example/cage".into());
+    group(&mut w, together(2, &[nowhere]));
+    w.pod(pod("other", 1).owned());
+    members(&mut w, 2, 1);
+    assert_eq!(nodes_of(&w, 2), ["", ""]);
+    assert_eq!(w.bound("other"), "a1");
+    let message = w.condition("p0").message;
+    let told = "the group needs one topology.example/cage; no node that is left is in any";
+    assert!(message.contains(told), "{message}");
+}
+
+/// Each node a domain of its own, of which the last alone has room.
+#[test]
+fn ten_thousand_domains_are_looked_at_within_bounds() {
+    let mut w = World::of(PLUGINS, Setup::default());
+    for at in 0..10_000 {
+        let cpu = if at == 9_999 { 2 } else { 1 };
+        w.node(rack(&format!("n{at:04}"), &format!("r{at:04}"), cpu));
+    }
+    group(&mut w, together(2, &[required()]));
+    w.pod(pod("other", 1).owned());
+    members(&mut w, 2, 1);
+    assert_eq!(nodes_of(&w, 2), ["n9999", "n9999"]);
+    assert!(!w.bound("other").is_empty());
+    let counts = w.reports.iter().map(|report| report.placements.generated).max();
+    assert_eq!(counts, Some(10_000));
+}
+
 /// Room is counted from above: that two of three find room in `a` for one is only seen by trying.
 #[test]
 fn the_next_domain_is_tried_when_the_best_turns_out_not_to_hold_the_group() {
@@ -99,6 +130,29 @@ fn a_replacement_stays_with_those_that_run_or_waits() {
     assert!(message.contains("1 node(s) left no place"), "{message}");
 }
 
+/// Whoever replaces a member may make room for itself, but where the others are.
+#[test]
+fn nobody_is_evicted_outside_of_the_groups_domain() {
+    let mut w = World::of(&[PLUGINS, &["Evict"]].concat(), Setup::default());
+    for (name, of) in [("a1", "a"), ("a2", "a"), ("b1", "b")] {
+        w.node(rack(name, of, 1));
+    }
+    group(&mut w, together(1, &[required()]));
+    w.pod(pod("near", 1).on("a2"));
+    w.pod(pod("far", 1).on("b1"));
+    w.pod(member("p0", 1).priority(9).on("a1"));
+    w.pod(member("p1", 1).priority(9).label("evict", "far"));
+    w.run();
+    assert!(!w.on_server("far").terminating);
+    w.pod_gone("p1");
+    w.pod(member("p2", 1).priority(9).label("evict", "near"));
+    w.run();
+    assert!(w.on_server("near").terminating);
+    w.pod_gone("near");
+    w.run();
+    assert_eq!(w.bound("p2"), "a2");
+}
+
 #[test]
 fn a_wish_is_followed_where_it_can_be() {
     let wish = TopologyConstraint::preferred("rack".into());
@@ -122,6 +176,25 @@ fn slices_stay_together_each_in_a_domain_of_its_own_choice() {
     let nodes = nodes_of(&w, 4);
     assert_eq!([&nodes[0], &nodes[2]], [&nodes[1], &nodes[3]], "{nodes:?}");
     assert_ne!(nodes[0], nodes[2]);
+}
+
+/// Four in a block, of these each two in a rack.
+#[test]
+fn slices_are_cut_into_smaller_ones() {
+    let nodes =
+        [("w1", "1a", 1), ("x1", "1b", 4), ("y1", "2a", 2), ("z1", "2b", 2), ("v1", "3a", 3)];
+    let mut w = world(&nodes);
+    let of = |level: &str, size| TopologyConstraint {
+        slice: Some(size),
+        ..TopologyConstraint::required(level.into())
+    };
+    group(&mut w, together(8, &[of("rack", 2), of("block", 4)]));
+    members(&mut w, 8, 1);
+    let nodes = nodes_of(&w, 8);
+    assert!(nodes.iter().all(|node| !node.is_empty()), "{nodes:?}");
+    assert!(nodes.chunks(2).all(|pair| pair[0] == pair[1]), "{nodes:?}");
+    let block = |node: &String| if ["w1", "x1"].contains(&node.as_str()) { 1 } else { 2 };
+    assert!(nodes.chunks(4).all(|four| four.iter().all(|it| block(it) == block(&four[0]))));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use berth_core::framework::{Cycle, CycleState};
-use berth_core::snapshot::{Cluster, CountColumn, CountQuery, IndexRef, NodeIdx, Version};
+use berth_core::snapshot::{Cluster, CountColumn, CountQuery, IndexRef, NodeIdx, NodeSet, Version};
 use berth_core::types::{Node, Pod, Text};
 
 use crate::shared::{first_untolerated, node_matches, taints};
@@ -85,11 +85,12 @@ impl Domains {
 /// Counts the domains of each constraint, in their order.
 ///
 /// A node counts for a constraint if it passes the constraint's two inclusion policies and, with
-/// `all_keys`, has the keys of all constraints. Layouts are kept under `key` in `state`.
+/// `all_keys`, has the keys of all constraints; only those `within`, if that is given. Layouts are kept under `key` in `state`.
 /// Cost: O(nodes · constraints) integer steps; label look-ups only when labels or taints moved.
 pub(super) fn survey(
     cycle: Cycle<'_>,
     constraints: &[Constraint],
+    within: Option<&Arc<NodeSet>>,
     all_keys: bool,
     state: &mut CycleState,
     key: &'static str,
@@ -106,16 +107,18 @@ pub(super) fn survey(
     };
     let count = |(constraint, asked): (usize, &Constraint)| {
         let counter = Counter::of(cycle.cluster, asked.query(&cycle.pod.namespace));
-        let counts = count(&layouts[constraint], &counter);
+        let counts = count(&layouts[constraint], &counter, within.map(Arc::as_ref));
         Domains { layouts: layouts.clone(), constraint, counts }
     };
     constraints.iter().enumerate().map(count).collect()
 }
 
-fn count(layout: &Layout, counter: &Counter<'_>) -> Vec<Option<i64>> {
+fn count(layout: &Layout, counter: &Counter<'_>, within: Option<&NodeSet>) -> Vec<Option<i64>> {
     let mut counts = vec![None; layout.capacity];
+    let inside = |at: usize| within.is_none_or(|nodes| nodes.contains(NodeIdx(at as u32)));
     for (at, domain) in layout.of_node.iter().enumerate() {
         if domain & COUNTS != 0
+            && inside(at)
             && let Some(count) = counts.get_mut((domain & DOMAIN) as usize)
         {
             let pods = counter.on(NodeIdx(at as u32));

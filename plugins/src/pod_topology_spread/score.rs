@@ -92,7 +92,7 @@ fn raw_scores(
     all_keys: bool,
     state: &mut CycleState,
 ) -> Raw {
-    let surveys = survey(cycle, constraints, all_keys, state, SCORE_LAYOUT);
+    let surveys = survey(cycle, constraints, None, all_keys, state, SCORE_LAYOUT);
     let ignored = |node: NodeIdx| all_keys && surveys.iter().any(|s| s.of(node).is_none());
     let scored: Vec<NodeIdx> = feasible.iter().filter(|node| !ignored(*node)).collect();
     let terms: Vec<Term<'_>> = constraints

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use berth_core::framework::Shared;
+use berth_core::framework::{Reason, Shared};
 use berth_core::snapshot::devices::entries::PodClaimState;
 use berth_core::snapshot::{Cluster, NodeSet};
 use berth_core::types::group::TopologyConstraint;
@@ -66,24 +66,43 @@ impl ComputeDomains {
         domains.into_iter().map(shared).collect()
     }
 
-    /// Takes the cliques out that pods of other ComputeDomains are in. Their label must have been
-    /// declared, as it is wherever some share one. Cost: O(pods on nodes that are in cliques).
-    pub(super) fn leave_to_others(self, nodes: &mut NodeSet, members: &[&Pod], cluster: &Cluster) {
+    /// Takes the cliques out that pods of other ComputeDomains are in, and returns how many. Their label
+    /// must have been declared, as it is wherever some share one. Cost: O(pods on nodes that are in
+    /// cliques).
+    pub(super) fn leave_to_others(
+        self,
+        nodes: &mut NodeSet,
+        members: &[&Pod],
+        cluster: &Cluster,
+    ) -> usize {
         if !self.exclusive || self.inside == Inside::Ignored {
-            return;
+            return 0;
         }
         let own: BTreeSet<Domain> =
             members.iter().flat_map(|pod| domains_of(pod, cluster)).collect();
         if own.is_empty() {
-            return;
+            return 0;
         }
+        let mut n_taken = 0;
         for (_, clique) in cluster.domains().of(CLIQUE) {
             let mut pods = clique.iter().flat_map(|node| cluster.pods_on(node));
             let taken = pods.any(|pod| domains_of(pod, cluster).any(|it| !own.contains(&it)));
             if taken {
                 *nodes = nodes.difference(clique);
+                n_taken += 1;
             }
         }
+        n_taken
+    }
+
+    /// What a group is told that finds no clique, as so many are others'.
+    pub(super) fn all_taken(n_taken: usize) -> Reason {
+        let text = format!(
+            "{n_taken} of the domains of {CLIQUE} have pods of another ComputeDomain, and none is left; \
+             wait until one of those is done, or set exclusiveCliques: false in \
+             TopologyPlacementGeneratorArgs to share them"
+        );
+        Reason::from(Text::from(text))
     }
 }
 

@@ -13,6 +13,7 @@ mod engine;
 mod problem;
 mod run;
 mod search;
+mod spread;
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};

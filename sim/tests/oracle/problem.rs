@@ -14,6 +14,26 @@ pub(crate) struct Problem {
     /// What shared claims ask for.
     pub(crate) shared: Vec<Want>,
     pub(crate) together: Together,
+    pub(crate) spread: Option<Spread>,
+    /// So many members may be in one rack.
+    pub(crate) at_most: Option<usize>,
+    /// Zones are what objects list, and not the values of a label.
+    pub(crate) described: bool,
+    /// Where a pod of another group runs that all members must be near.
+    pub(crate) peer: Option<usize>,
+}
+
+/// Members that are to be spread over hosts or racks, with whoever else has their label.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Spread {
+    pub(crate) by: By,
+    pub(crate) max_skew: i64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum By {
+    Host,
+    Rack,
 }
 
 /// Which members must be in one zone.
@@ -46,6 +66,9 @@ pub(crate) struct Node {
     pub(crate) gpus: i64,
     pub(crate) pods: i64,
     pub(crate) zone: u64,
+    pub(crate) rack: Option<u64>,
+    /// Pods of nobody's that count where members are spread.
+    pub(crate) others: i64,
     pub(crate) devices: Devices,
 }
 
@@ -65,6 +88,8 @@ pub(crate) struct Member {
     pub(crate) gpus: i64,
     pub(crate) zone: Option<u64>,
     pub(crate) worker: bool,
+    /// It minds how members are spread.
+    pub(crate) spreads: bool,
     pub(crate) claims: Vec<Claim>,
 }
 
@@ -127,7 +152,61 @@ impl Problem {
             2 => Together::Pairs,
             _ => Together::Anywhere,
         };
-        Problem { nodes, members, min, workers, fabric, shared, together }
+        let mut problem = Problem {
+            nodes,
+            members,
+            min,
+            workers,
+            fabric,
+            shared,
+            together,
+            spread: None,
+            at_most: None,
+            described: false,
+            peer: None,
+        };
+        match rng.below(8) {
+            0 | 1 if !claims => problem.spread_out(rng),
+            2 => problem.limit(rng),
+            _ => {}
+        }
+        problem.described = problem.together != Together::Anywhere && rng.below(3) == 0;
+        if problem.together == Together::All && rng.below(4) == 0 {
+            let peer = rng.below(problem.nodes.len() as u64) as usize;
+            problem.nodes[peer].pods += 1;
+            problem.peer = Some(peer);
+        }
+        problem
+    }
+
+    /// Returns the zone that all members must be in, if others say so.
+    pub(crate) fn zone_of_peer(&self) -> Option<u64> {
+        self.peer.map(|peer| self.nodes[peer].zone)
+    }
+
+    /// Returns how many pods are on a node that are none of the group's.
+    pub(crate) fn strangers(&self, node: usize) -> i64 {
+        self.nodes[node].others + i64::from(self.peer == Some(node))
+    }
+
+    fn limit(&mut self, rng: &mut Rng) {
+        self.at_most = Some(1 + rng.below(3) as usize);
+        for node in &mut self.nodes {
+            node.rack = (rng.below(8) > 0).then(|| rng.below(3));
+        }
+    }
+
+    fn spread_out(&mut self, rng: &mut Rng) {
+        let by = if rng.below(2) == 0 { By::Host } else { By::Rack };
+        self.spread = Some(Spread { by, max_skew: 1 + rng.below(2) as i64 });
+        self.together = if rng.below(2) == 0 { Together::All } else { Together::Anywhere };
+        for node in &mut self.nodes {
+            node.rack = (rng.below(6) > 0).then(|| rng.below(2));
+            node.others = i64::from(rng.below(4) == 0);
+            node.pods += node.others;
+        }
+        let all = rng.below(3) > 0;
+        self.members.iter_mut().for_each(|member| member.spreads = all || rng.below(2) == 0);
     }
 }
 
@@ -143,6 +222,8 @@ fn node(rng: &mut Rng, claims: bool) -> Node {
         gpus: rng.below(5) as i64,
         pods: 1 + rng.below(5) as i64,
         zone: rng.below(2),
+        rack: None,
+        others: 0,
         devices,
     }
 }
@@ -153,6 +234,7 @@ fn member(rng: &mut Rng) -> Member {
         gpus: rng.below(3) as i64,
         zone: (rng.below(3) == 0).then(|| rng.below(2)),
         worker: rng.below(2) == 0,
+        spreads: false,
         claims: Vec::new(),
     }
 }

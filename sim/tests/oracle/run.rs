@@ -13,20 +13,30 @@ use berth_core::types::device::{
     AttributeValue, Consumption, CounterSet, DeviceModel, NANOS, Placement, Quantity,
 };
 use berth_core::types::group::{
-    GroupHint, GroupKey, GroupKind, NATIVE, PodGroup, SubGroup, TopologyConstraint,
+    GroupHint, GroupKey, GroupKind, NATIVE, PodGroup, Spread, SubGroup, TopologyConstraint,
+    TopologyLevel,
 };
+use berth_core::types::tree::{HyperNode, NodeMatch, TopologyShape};
 use berth_core::types::{
-    Device, DeviceClass, Labels, Owner, Pod, PodClaim, PodRequests, PodSpec, PodUid, ResourceClaim,
-    ResourceSlice, Resources, Text, Timestamp,
+    Device, DeviceClass, LabelSelector, Labels, Owner, Pod, PodClaim, PodRequests, PodSpec, PodUid,
+    ResourceClaim, ResourceSlice, Resources, SpreadConstraint, Text, Timestamp, TopologyKey,
+    TopologyObject,
 };
 
 use super::engine::engine;
-use super::problem::{Claim, Devices, Problem, Together, Want};
+use super::problem::{By, Claim, Devices, Node, Problem, Together, Want};
+use super::spread;
 
 const DRIVER: &str = "gpu.example.com";
 const ROOT: &str = "resource.kubernetes.io/pcieRoot";
 const GPU: &str = "nvidia.com/gpu";
 const ZONE: &str = "zone";
+const RACK: &str = "rack";
+const HOST: &str = "kubernetes.io/hostname";
+/// The members' label, and that of a pod which they must be near.
+const RUN: &str = "run";
+/// What spread constraints select, with the value `1`.
+const SPREAD: &str = "spread";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
@@ -79,6 +89,7 @@ fn check(problem: &Problem, engine: &Engine) -> Result<(), String> {
     let mut on_node = vec![Vec::new(); problem.nodes.len()];
     let mut placed = vec![false; problem.members.len()];
     let mut zones = vec![None; problem.members.len()];
+    let mut positions = vec![None; problem.members.len()];
     for (at, member) in problem.members.iter().enumerate() {
         let record = cluster.pod(&PodUid(format!("m{at}").into())).ok_or("a member is gone")?;
         let Some(node) = record.place.node() else { continue };
@@ -86,6 +97,7 @@ fn check(problem: &Problem, engine: &Engine) -> Result<(), String> {
         let node: usize = name[1..].parse().map_err(|_| "no such node".to_owned())?;
         on_node[node].push(member);
         placed[at] = true;
+        positions[at] = Some(node);
         zones[at] = Some(problem.nodes[node].zone);
     }
     let apart = |one: usize, other: usize| {
@@ -95,10 +107,17 @@ fn check(problem: &Problem, engine: &Engine) -> Result<(), String> {
     if (0..zones.len()).any(|one| (0..one).any(|other| apart(one, other))) {
         return Err("members are in two zones that must be in one".to_owned());
     }
-    for (node, members) in problem.nodes.iter().zip(&on_node) {
+    let of_peer = problem.zone_of_peer();
+    if of_peer.is_some() && zones.iter().flatten().any(|zone| Some(*zone) != of_peer) {
+        return Err("a member is in another zone than the group that it must be near".to_owned());
+    }
+    for (at, (node, members)) in problem.nodes.iter().zip(&on_node).enumerate() {
         let cpu: i64 = members.iter().map(|member| member.cpu).sum();
         let gpus: i64 = members.iter().map(|member| member.gpus).sum();
-        if cpu > node.cpu || gpus > node.gpus || members.len() as i64 > node.pods {
+        if cpu > node.cpu
+            || gpus > node.gpus
+            || members.len() as i64 + problem.strangers(at) > node.pods
+        {
             return Err("a node has too much".to_owned());
         }
         if members.iter().any(|member| member.zone.is_some_and(|zone| zone != node.zone)) {
@@ -109,6 +128,16 @@ fn check(problem: &Problem, engine: &Engine) -> Result<(), String> {
     let enough = placed.iter().filter(|placed| **placed).count() >= problem.min;
     if !enough || problem.workers.is_some_and(|want| workers < want) {
         return Err("half a group is planned".to_owned());
+    }
+    for node in positions.iter().flatten().map(|at| &problem.nodes[*at]) {
+        let Some(at_most) = problem.at_most else { continue };
+        let rack = |at: &&usize| problem.nodes[**at].rack == node.rack;
+        if node.rack.is_none() || positions.iter().flatten().filter(rack).count() > at_most {
+            return Err("more members are in a rack than may be".to_owned());
+        }
+    }
+    if problem.spread.is_some() && !spread::is_reached(problem, &positions) {
+        return Err("members are not spread as they are to be".to_owned());
     }
     let planned = cluster.devices().claims().filter_map(|record| record.planned.as_ref());
     let mut ids: Vec<_> =
@@ -127,14 +156,24 @@ fn events(problem: &Problem) -> Vec<ClusterEvent> {
         events.push(ClusterEvent::NodeApplied(berth_core::types::Node {
             name: format!("n{at}").into(),
             uid: format!("n{at}").into(),
-            labels: Labels::new(vec![(ZONE.into(), node.zone.to_string().into())]),
+            labels: node_labels(at, node),
             allocatable,
             pods_max: node.pods,
             ..berth_core::types::Node::default()
         }));
     }
+    events.extend(others(problem));
+    events.extend(peer(problem));
     let mut object = PodGroup::gang(key(), "g", problem.min as u32);
-    let zone = TopologyConstraint::required(ZONE.into());
+    let level = TopologyLevel::Named(RACK.into());
+    let limit = problem.at_most.map(|at_most| Spread { level, at_most: at_most as u32 });
+    object.spread.extend(limit);
+    let mut zone = TopologyConstraint::required(ZONE.into());
+    if problem.described {
+        zone.level = TopologyLevel::Tier(1);
+        events.extend(hyper_nodes(problem));
+    }
+    zone.span = problem.peer.map(|_| LabelSelector::equals(RUN, "7"));
     match problem.together {
         Together::Anywhere | Together::Workers => {}
         Together::All => object.topology = vec![zone.clone()],
@@ -163,6 +202,77 @@ fn key() -> GroupKey {
     GroupKey { dialect: NATIVE, kind: GroupKind::Pods, namespace, name }
 }
 
+fn node_labels(at: usize, node: &Node) -> Labels {
+    let mut labels = vec![(ZONE.into(), node.zone.to_string().into())];
+    labels.push((HOST.into(), format!("n{at}").into()));
+    labels.extend(node.rack.map(|rack| (RACK.into(), rack.to_string().into())));
+    Labels::new(labels)
+}
+
+/// Lists of the nodes of each zone.
+fn hyper_nodes(problem: &Problem) -> Vec<ClusterEvent> {
+    let of = |zone: u64| {
+        let nodes = problem.nodes.iter().enumerate().filter(|(_, node)| node.zone == zone);
+        let nodes = nodes.map(|(at, _)| NodeMatch::Name(format!("n{at}").into()));
+        let shape = HyperNode { tier: 1, nodes: nodes.collect(), ..HyperNode::default() };
+        let name = Text::from(format!("zone-{zone}"));
+        let object = TopologyObject {
+            key: TopologyKey { dialect: "volcano", name: name.clone() },
+            uid: name,
+            resource_version: 1,
+            shape: TopologyShape::HyperNode(shape.into()),
+            problem: None,
+        };
+        ClusterEvent::Groups(GroupEvent::TopologyApplied(Box::new(object)))
+    };
+    vec![of(0), of(1)]
+}
+
+/// A pod of another group that the members must be near.
+fn peer(problem: &Problem) -> Option<ClusterEvent> {
+    let at = problem.peer?;
+    let mut pod = Pod {
+        uid: PodUid("peer".into()),
+        namespace: "default".into(),
+        name: "peer".into(),
+        resource_version: 1,
+        node_name: Some(format!("n{at}").into()),
+        labels: Labels::new(vec![(RUN.into(), "7".into())]),
+        ..Pod::default()
+    };
+    pod.add_group_hint(GroupHint::of_object(NATIVE, "other".into()));
+    Some(ClusterEvent::PodApplied(Box::new(pod)))
+}
+
+/// Pods that are there before the group.
+fn others(problem: &Problem) -> Vec<ClusterEvent> {
+    let on = problem.nodes.iter().enumerate().filter(|(_, node)| node.others > 0);
+    let pod = |(at, _): (usize, &Node)| Pod {
+        uid: PodUid(format!("o{at}").into()),
+        namespace: "default".into(),
+        name: format!("o{at}").into(),
+        resource_version: 1,
+        node_name: Some(format!("n{at}").into()),
+        labels: Labels::new(vec![(SPREAD.into(), "1".into())]),
+        ..Pod::default()
+    };
+    on.map(pod).map(|pod| ClusterEvent::PodApplied(Box::new(pod))).collect()
+}
+
+fn spread_constraint(problem: &Problem) -> Option<SpreadConstraint> {
+    let spread = problem.spread?;
+    Some(SpreadConstraint {
+        max_skew: spread.max_skew as i32,
+        topology_key: if spread.by == By::Host { HOST } else { RACK }.into(),
+        hard: true,
+        selector: Some(LabelSelector::equals(SPREAD, "1")),
+        min_domains: None,
+        honor_node_affinity: true,
+        honor_node_taints: false,
+        match_label_keys: Vec::new(),
+    })
+}
+
 fn member(problem: &Problem, at: usize) -> Vec<ClusterEvent> {
     let asked = &problem.members[at];
     let mut real = Resources { cpu_milli: asked.cpu * 1000, ..Resources::default() };
@@ -174,6 +284,7 @@ fn member(problem: &Problem, at: usize) -> Vec<ClusterEvent> {
         requests: requests.clone(),
         ..PodSpec::default()
     };
+    spec.spread.extend(spread_constraint(problem).filter(|_| asked.spreads));
     spec.node_selector.extend(asked.zone.map(|zone| (ZONE.into(), zone.to_string().into())));
     let mut events = Vec::new();
     let mut statuses = Vec::new();
@@ -201,6 +312,7 @@ fn member(problem: &Problem, at: usize) -> Vec<ClusterEvent> {
         spec: Arc::new(spec),
         owner: Some(Owner { kind: "Job".into(), name: "j".into(), uid: "j".into() }),
         claim_statuses: statuses,
+        labels: Labels::new(vec![(RUN.into(), "7".into()), (SPREAD.into(), "1".into())]),
         ..Pod::default()
     };
     let role = asked.worker.then(|| "worker".into());

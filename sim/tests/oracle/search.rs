@@ -2,6 +2,7 @@
 //! the engine's.
 
 use super::problem::{Claim, Devices, Member, Problem, Want};
+use super::spread;
 
 /// A device: of a node, or of all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +35,9 @@ struct Search<'a> {
 
 /// Tells whether so many members that the group needs can be placed at once.
 pub(crate) fn feasible(problem: &Problem) -> bool {
+    if problem.spread.is_some() {
+        return spread::feasible(problem);
+    }
     let devices = devices(problem);
     let taken = vec![false; devices.len()];
     let shared = vec![None; problem.shared.len()];
@@ -67,7 +71,7 @@ impl Search<'_> {
         let at = self.placed.len();
         let Some(member) = self.problem.members.get(at) else { return self.suffices() };
         for node in 0..self.problem.nodes.len() {
-            if !self.has_room(member, node) || !self.is_near(at, node) {
+            if !self.has_room(member, node) || !self.is_near(at, node) || !self.is_free(node) {
                 continue;
             }
             self.placed.push(Some(node));
@@ -98,14 +102,25 @@ impl Search<'_> {
         let cpu: i64 = there.iter().map(|member| member.cpu).sum();
         let gpus: i64 = there.iter().map(|member| member.gpus).sum();
         member.zone.is_none_or(|zone| zone == has.zone)
-            && (there.len() as i64) < has.pods
+            && there.len() as i64 + self.problem.strangers(node) < has.pods
             && cpu + member.cpu <= has.cpu
             && gpus + member.gpus <= has.gpus
     }
 
-    /// The node is in the zone of all whom the member must be near.
+    /// The node's rack takes one more.
+    fn is_free(&self, node: usize) -> bool {
+        let Some(at_most) = self.problem.at_most else { return true };
+        let rack = |node: usize| self.problem.nodes[node].rack;
+        let there = self.placed.iter().flatten().filter(|on| rack(**on) == rack(node));
+        rack(node).is_some() && there.count() < at_most
+    }
+
+    /// The node is in the zone of all whom the member must be near, those of other groups among them.
     fn is_near(&self, member: usize, node: usize) -> bool {
         let (problem, zone) = (self.problem, self.problem.nodes[node].zone);
+        if problem.zone_of_peer().is_some_and(|of_peer| of_peer != zone) {
+            return false;
+        }
         let mut placed = self.placed.iter().enumerate().filter_map(|(at, on)| Some((at, (*on)?)));
         placed.all(|(other, on)| {
             !problem.together.binds(problem, member, other) || problem.nodes[on].zone == zone

@@ -28,7 +28,7 @@ pub(super) static DIALECT: DialectDef = DialectDef {
 static TOPOLOGY: TreeDef = TreeDef {
     names: Names {
         dialect: NAME,
-        api_versions: &["kueue.x-k8s.io/v1beta2", "kueue.x-k8s.io/v1beta1"],
+        api_versions: &["kueue.x-k8s.io/v1", "kueue.x-k8s.io/v1beta2", "kueue.x-k8s.io/v1beta1"],
         kind: "Topology",
         resource: "topologies",
     },

@@ -168,6 +168,10 @@ pub(super) fn read<C: Conversion>(
         Ok(None) => {}
         Err(problem) => reading.problem(&Path::Root("metadata").field("annotations"), problem),
     }
+    match topology::spread(&wire.metadata, &mut reading) {
+        Ok(spread) => group.spread = spread,
+        Err(problem) => reading.problem(&Path::Root("metadata").field("annotations"), problem),
+    }
     group.problem = reading.problems.summary().map(Text::from);
     // What was written there by others is no reason to hold anybody.
     let status = reading.opt(&STATUS, &wire.status).unwrap_or(&no_status);

@@ -2,8 +2,8 @@
 
 use berth::wire::Problem;
 use berth_core::types::group::{
-    Dialect, DisruptionMode, GroupHint, GroupKind, PodGroup, Quorum, SubGroup, SubGroupMembers,
-    TopologyConstraint,
+    Dialect, DisruptionMode, GroupHint, GroupKind, PodGroup, Quorum, Spread, SubGroup,
+    SubGroupMembers, TopologyConstraint,
 };
 use berth_core::types::tree::{Level, NodeMatch, TopologyShape};
 use berth_core::types::{LabelSelector, Pod, TopologyObject};
@@ -37,6 +37,9 @@ fn said(hint: &GroupHint) -> String {
     for constraint in &hint.topology {
         said += &format!(", {}", topology(constraint));
     }
+    for limit in &hint.spread {
+        said += &format!(", {}", spread(limit));
+    }
     if let Some(problem) = &hint.problem {
         said += &format!("; problem: {problem}");
     }
@@ -48,6 +51,7 @@ pub(super) fn group(group: &PodGroup) -> String {
     let mut lines = vec![headline(group)];
     lines.extend(group.sub_groups.iter().map(sub_group));
     lines.extend(group.topology.iter().map(topology));
+    lines.extend(group.spread.iter().map(spread));
     lines.extend(group.claims.iter().map(|claim| {
         let from = if claim.from_template { "from template" } else { "is" };
         format!("claim {} {from} {}", claim.name, claim.source)
@@ -72,6 +76,10 @@ fn topology(constraint: &TopologyConstraint) -> String {
     let span = constraint.span.as_ref();
     let span = span.map_or(String::new(), |it| format!(" with all pods of {}", requirements(it)));
     format!("{mode} topology {}{slice}{span}", constraint.level)
+}
+
+fn spread(limit: &Spread) -> String {
+    format!("at most {} in one {}", limit.at_most, limit.level)
 }
 
 /// Returns a line for each level or member that is read, and for each that is not.

@@ -3,7 +3,8 @@
 //! Only decisions about a node that would fit without the group's own members can: moving any other
 //! opens nothing. Among those, members of the same class, and of the same parts of the group, stay
 //! out: if two such members change places, nothing has changed. Both hold where filters look at a node and what is on it; where a
-//! member has claims, or a filter looks at more, every decision may be in the way.
+//! member has claims, or a filter looks at more, or it decides who comes first, every decision may be
+//! in the way.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,17 +34,19 @@ impl Gang {
                 on_node.entry(spot.node).or_default().push(at);
             }
         }
-        if !independent {
+        let cross = next.is_some_and(|member| self.limits_cross(member));
+        if !independent || self.order_decides || cross {
             return on_node.into_values().flatten().collect();
         }
-        let mut culprits = BTreeSet::new();
+        let alike = |at: &usize| {
+            let frame = &self.frames[*at];
+            let same = frame.spot().is_some_and(|spot| spot.class == class);
+            let of = frame.member().map(|member| &self.view.members[member].units);
+            same && of == units
+        };
+        let mut culprits = next.map_or_else(BTreeSet::new, |member| self.filling(member));
+        culprits.retain(|at| !alike(at));
         for (node, frames) in on_node {
-            let alike = |at: &usize| {
-                let frame = &self.frames[*at];
-                let same = frame.spot().is_some_and(|spot| spot.class == class);
-                let of = frame.member().map(|member| &self.view.members[member].units);
-                same && of == units
-            };
             let others: Vec<usize> = frames.iter().copied().filter(|at| !alike(at)).collect();
             if others.is_empty() {
                 continue;

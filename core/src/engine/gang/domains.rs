@@ -55,10 +55,10 @@ impl Survey {
 }
 
 /// Members of one kind that are to be placed, and for how many each node has room.
-struct Kind {
+pub(super) struct Kind {
     pod: Pod,
-    members: u32,
-    room: Vec<u32>,
+    pub(super) members: u32,
+    pub(super) room: Vec<u32>,
 }
 
 impl Gang {
@@ -189,15 +189,21 @@ impl Gang {
             true => 1,
             false => least(&self.view, unit).saturating_sub(running.len() as u32).max(1),
         };
-        let fits: Vec<u32> = placements.iter().map(|it| fit(&kinds, &it.nodes)).collect();
+        let limited = |it: &Placement| self.limited_room(unit, &kinds, &it.nodes);
+        let fits = placements.iter().map(|it| fit(&kinds, &it.nodes).min(limited(it)));
+        let fits: Vec<u32> = fits.collect();
         budget.spend((overlay.cluster().nodes().len() * kinds.len() / NODES_A_STEP) as u64);
         self.note_survey(unit, entry.name, needed, &placements, &fits);
+        self.proposed = NodeSet::default();
+        placements.iter().for_each(|placement| self.proposed.extend(&placement.nodes));
         let proposed = placements.len();
         let mut keep = fits.iter().map(|fit| *fit >= needed);
         placements.retain(|_| keep.next().unwrap_or(false));
         self.judged.generated += proposed as u32;
         self.judged.infeasible += (proposed - placements.len()) as u32;
-        let fits: Vec<u32> = placements.iter().map(|it| share(&kinds, &it.nodes)).collect();
+        let limited = |it: &Placement| self.limited_room(unit, &kinds, &it.nodes);
+        let fits = placements.iter().map(|it| share(&kinds, &it.nodes).min(limited(it)));
+        let fits: Vec<u32> = fits.collect();
         let members: Vec<(&Pod, u32)> = kinds.iter().map(|it| (&it.pod, it.members)).collect();
         let rated = rated(placer, overlay.cluster(), &placements, &fits, &members, running.len());
         let rated = rated.map_err(Unplaced::Error).map_err(stopped)?;
@@ -211,7 +217,7 @@ impl Gang {
     }
 
     /// Returns the nodes of the unit's members that have a place, one entry a member.
-    fn running(&self, unit: usize, cluster: &Cluster) -> Vec<NodeIdx> {
+    pub(super) fn running(&self, unit: usize, cluster: &Cluster) -> Vec<NodeIdx> {
         let placed = self.view.members.iter().filter(|it| it.placed && it.units.contains(&unit));
         placed.filter_map(|it| cluster.pod(&it.uid)?.place.node()).collect()
     }
@@ -362,9 +368,15 @@ impl Gang {
             return Ok(());
         };
         let mut all = overlay.cluster().nodes().iter().map(|(node, _)| node).collect();
-        placer.within = Vec::new();
+        placer.stay_within(overlay, Vec::new());
+        placer.open = None;
         match placer.place_next(overlay, &pod, None, &mut all, budget) {
-            Err(Unplaced::Unfit(unfit)) => {
+            Err(Unplaced::Unfit(mut unfit)) => {
+                let open = self.open_to(member);
+                unfit.keep_to(|node| {
+                    let is_open = open.as_ref().is_none_or(|open| open.contains(node));
+                    is_open && self.proposed.contains(node)
+                });
                 self.note_furthest(&pod, Unplaced::Unfit(unfit), placer.last_class().0);
                 Ok(())
             }

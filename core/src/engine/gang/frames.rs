@@ -76,11 +76,14 @@ pub(super) struct Frame {
     pub(super) resort: Resort,
     /// Earlier decisions that, changed, may open what was tried here.
     pub(super) conflicts: BTreeSet<usize>,
+    /// Kinds of members that had their turn here in vain.
+    pub(super) kinds: BTreeSet<usize>,
 }
 
 impl Frame {
     pub(super) fn new(turn: Turn, made: Made, conflicts: BTreeSet<usize>) -> Frame {
-        Frame { turn, made, tried: NodeSet::default(), resort: Resort::None, conflicts }
+        let (tried, kinds) = (NodeSet::default(), BTreeSet::new());
+        Frame { turn, made, tried, resort: Resort::None, conflicts, kinds }
     }
 
     pub(super) fn without(turn: Turn, conflicts: BTreeSet<usize>) -> Frame {
@@ -116,6 +119,8 @@ pub(super) struct Trial {
     /// Go on after this way on this node.
     pub(super) after: Option<(NodeIdx, u32)>,
     pub(super) conflicts: BTreeSet<usize>,
+    /// Kinds of members that had their turn in vain.
+    pub(super) kinds: BTreeSet<usize>,
 }
 
 impl Gang {
@@ -142,7 +147,8 @@ impl Gang {
     }
 
     fn count(&mut self, frame: &Frame, sign: i32) {
-        if let (Some(member), Some(_)) = (frame.member(), frame.spot()) {
+        if let (Some(member), Some(spot)) = (frame.member(), frame.spot()) {
+            self.count_for_limits(member, spot.node, sign);
             for unit in &self.view.members[member].units {
                 self.in_place[*unit] = self.in_place[*unit].saturating_add_signed(sign);
             }
@@ -164,7 +170,7 @@ impl Gang {
         let peers = self.peers(overlay);
         let moved_on = self.topology.replace(topology) != Some(topology) || self.peers != peers;
         self.peers = peers;
-        if moved_on && any_chosen {
+        if moved_on && (any_chosen || !self.limits.is_empty()) {
             // Placements may hold other nodes now, or another group has gone first.
             self.trial = None;
             return;
@@ -175,6 +181,7 @@ impl Gang {
                 let check = moved
                     .as_ref()
                     .is_some_and(|nodes| !spot.independent || nodes.contains(&spot.node));
+                placer.stay_within(overlay, self.placements_of(member));
                 if !placer.place_as_before(overlay, self.uid(member), spot, check, budget) {
                     // What was tried after it was tried beside it.
                     self.trial = None;

@@ -1,15 +1,66 @@
-//! Why a group has no placement, in numbers: how many places it needs, and how many there are.
+//! Why a group has no placement: which member came furthest, and in numbers how many places it needs and
+//! how many there are.
 
 use crate::engine::unfit::Unplaced;
 use crate::snapshot::Cluster;
 use crate::types::resources::{CPU, EPHEMERAL_STORAGE, MEMORY};
 use crate::types::{Pod, PodUid, Text};
 
-use super::{Furthest, Gang};
+use super::{Frame, Furthest, Gang, Stopped};
 
 impl Gang {
+    pub(super) fn note_furthest(&mut self, pod: &Pod, unplaced: Unplaced, class: u32) {
+        if let Unplaced::Unfit(unfit) = &unplaced {
+            self.rejectors.extend(&unfit.rejection.plugins);
+        }
+        let spots = || self.frames.iter().filter_map(Frame::spot);
+        let placed = spots().count();
+        if self.furthest.as_ref().is_some_and(|furthest| furthest.placed >= placed) {
+            return;
+        }
+        let alike = spots().filter(|spot| spot.class == class).count();
+        let (uid, pod) = (pod.uid.clone(), pod.clone());
+        self.furthest = Some(Furthest { placed, uid, pod, alike, unplaced });
+    }
+
+    pub(super) fn infeasible(&mut self, cluster: &Cluster) -> Stopped {
+        let (uid, unplaced) = self.told(cluster);
+        match self.unproven {
+            true => Stopped::OutOfSteps(uid, unplaced),
+            false => Stopped::Infeasible(uid, unplaced),
+        }
+    }
+
+    pub(super) fn out_of_steps(&mut self, cluster: &Cluster) -> Stopped {
+        let (uid, unplaced) = self.told(cluster);
+        Stopped::OutOfSteps(uid, unplaced)
+    }
+
+    fn told(&mut self, cluster: &Cluster) -> (PodUid, Unplaced) {
+        match self.furthest.take() {
+            Some(furthest) => {
+                let (uid, unplaced) = self.with_numbers(furthest, cluster);
+                (uid, self.with_rejectors(unplaced))
+            }
+            None => {
+                let uid = self.open.first().map(|member| self.uid(*member).clone());
+                let text = Text::from("the group has not enough members that can be placed");
+                (uid.unwrap_or_default(), Unplaced::Error(text))
+            }
+        }
+    }
+
+    pub(super) fn with_rejectors(&self, mut unplaced: Unplaced) -> Unplaced {
+        if let Unplaced::Unfit(unfit) = &mut unplaced {
+            let surveyed = self.surveyed.as_ref().map(|survey| survey.plugin);
+            let plugins = self.rejectors.iter().copied().chain(surveyed).chain(self.limiter);
+            unfit.rejection.plugins = plugins.collect();
+        }
+        unplaced
+    }
+
     /// Puts the group's numbers behind what is said of the member that found no place.
-    pub(super) fn with_numbers(&self, furthest: Furthest, cluster: &Cluster) -> (PodUid, Unplaced) {
+    fn with_numbers(&self, furthest: Furthest, cluster: &Cluster) -> (PodUid, Unplaced) {
         let Furthest { uid, mut unplaced, pod, alike, .. } = furthest;
         if let Unplaced::Unfit(unfit) = &mut unplaced {
             let (wanted, room) = (self.alike(&pod), on_empty_nodes(cluster, &pod));
@@ -18,6 +69,10 @@ impl Gang {
             let text = match survey {
                 Some(survey) => survey.sentence(),
                 None => numbers(&pod, wanted, alike, room.iter().all(|room| *room <= 1)),
+            };
+            let text = match self.limits_sentence() {
+                Some(limits) => Text::from(format!("{limits}; {text}")),
+                None => text,
             };
             unfit.error.numbers.insert(0, text);
             unfit.error.numbers.extend(never_fits(&room, wanted));

@@ -27,6 +27,7 @@ impl Gang {
         let mut keys = Vec::with_capacity(self.open.len());
         let mut kinds: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
         let apart = self.units_apart();
+        let mut counts = false;
         self.asks.clear();
         for (at, member) in self.open.iter().enumerate() {
             let uid = &self.view.members[*member].uid;
@@ -44,6 +45,7 @@ impl Gang {
                         Err(Unplaced::Unfit(_)) => 0,
                         Err(unplaced) => return Err(stopped(unplaced)),
                     };
+                    counts |= placer.counts_pods;
                     of_class.insert(class, (fit, at));
                     (fit, at)
                 }
@@ -58,6 +60,7 @@ impl Gang {
         self.shuffle(&mut members, placer);
         self.order = self.with_domains(members);
         self.kinds = kinds.into_values().collect();
+        self.note_kinds(counts);
         self.ordered = true;
         Ok(())
     }

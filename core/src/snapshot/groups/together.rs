@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::types::group::TopologyConstraint;
+use crate::types::group::{Spread, TopologyConstraint};
 use crate::types::{Pod, Text};
 
 use super::view::{GroupView, Member, Reading, Unit};
@@ -36,8 +36,8 @@ impl GroupView {
 impl Unit {
     /// A part of `of` that says who must be near whom.
     fn near_each_other(of: usize, name: Text, topology: Vec<TopologyConstraint>) -> Unit {
-        let (parent, min_parts) = (Some(of), None);
-        Unit { name, parent, min_member: 0, min_parts, loose: true, topology }
+        let (parent, min_parts, spread) = (Some(of), None, Vec::new());
+        Unit { name, parent, min_member: 0, min_parts, loose: true, topology, spread }
     }
 }
 
@@ -46,6 +46,7 @@ impl Reading<'_> {
     /// together slice by slice. Expects the members in their order only where nothing indexes them.
     pub(super) fn keep_together(&mut self) {
         self.follow_members();
+        self.spread_out();
         for at in 0..self.units.len() {
             let topology = std::mem::take(&mut self.units[at].topology);
             let (sliced, whole) = topology.into_iter().partition(|it| it.slice.is_some());
@@ -75,8 +76,31 @@ impl Reading<'_> {
         }
     }
 
+    /// Members that name the same limits are counted together.
+    fn spread_out(&mut self) {
+        let mut says: BTreeMap<&[Spread], Vec<usize>> = BTreeMap::new();
+        for at in 0..self.members.len() {
+            let hint = self.cluster.groups().first_hint(self.members[at].0);
+            says.entry(hint.map_or(&[], |hint| &hint.spread)).or_default().push(at);
+        }
+        let all = says.len() == 1;
+        for (spread, members) in says.into_iter().filter(|(spread, _)| !spread.is_empty()) {
+            if all {
+                self.units[0].spread.extend(spread.iter().cloned());
+                return;
+            }
+            let name = format!("{}[at most {}]", self.units[0].name, spread[0].at_most);
+            let mut unit = Unit::near_each_other(0, name.into(), Vec::new());
+            unit.spread = spread.to_vec();
+            self.put(unit, &members);
+        }
+    }
+
+    /// Cuts by the largest size first; smaller ones cut the slices.
     fn slice(&mut self, of: usize, constraints: Vec<TopologyConstraint>) {
-        let Some(size) = constraints.iter().filter_map(|it| it.slice).min() else { return };
+        let Some(size) = constraints.iter().filter_map(|it| it.slice).max() else { return };
+        let (constraints, smaller): (Vec<_>, Vec<_>) =
+            constraints.into_iter().partition(|it| it.slice == Some(size));
         let mut members: Vec<usize> = (0..self.members.len()).collect();
         members.retain(|at| self.members[*at].1.units.contains(&of));
         let topology: Vec<TopologyConstraint> =
@@ -88,7 +112,8 @@ impl Reading<'_> {
                 // Of members that the group can do without, a slice is placed whole or not at all.
                 unit.min_member = size;
             }
-            self.put(unit, &slice);
+            let part = self.put(unit, &slice);
+            self.slice(part, smaller.clone());
         }
     }
 
@@ -109,11 +134,12 @@ impl Reading<'_> {
         slices
     }
 
-    fn put(&mut self, unit: Unit, members: &[usize]) {
+    fn put(&mut self, unit: Unit, members: &[usize]) -> usize {
         let part = self.add(unit);
         for at in members {
             let Member { units, .. } = &mut self.members[*at].1;
             units.push(part);
         }
+        part
     }
 }

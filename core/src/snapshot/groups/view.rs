@@ -3,7 +3,9 @@
 use std::fmt;
 
 use crate::snapshot::{Cluster, Place};
-use crate::types::group::{GroupHint, GroupKey, GroupKind, Quorum, SubGroup, TopologyConstraint};
+use crate::types::group::{
+    GroupHint, GroupKey, GroupKind, Quorum, Spread, SubGroup, TopologyConstraint,
+};
 use crate::types::{Phase, Pod, PodUid, Text};
 
 use super::membership::DEPTH_MAX;
@@ -28,6 +30,8 @@ pub struct Unit {
     pub loose: bool,
     /// Where its members may be.
     pub topology: Vec<TopologyConstraint>,
+    /// How many of them may be in one domain.
+    pub spread: Vec<Spread>,
 }
 
 /// A member that lives: not ended, not on its way out.
@@ -254,6 +258,7 @@ impl<'r> Reading<'r> {
         };
         let at = self.unit(key.name.clone(), parent, min_member, min_parts);
         self.units[at].topology.clone_from(&object.topology);
+        self.units[at].spread.clone_from(&object.spread);
         if of_groups {
             let too_few = |want: &u32| self.complete && children.len() < *want as usize;
             if let Some(want) = min_parts.filter(too_few) {
@@ -319,8 +324,8 @@ impl<'r> Reading<'r> {
         min_member: u32,
         min_parts: Option<u32>,
     ) -> usize {
-        let (loose, topology) = (false, Vec::new());
-        self.add(Unit { name, parent, min_member, min_parts, loose, topology })
+        let (loose, topology, spread) = (false, Vec::new(), Vec::new());
+        self.add(Unit { name, parent, min_member, min_parts, loose, topology, spread })
     }
 
     pub(super) fn add(&mut self, unit: Unit) -> usize {

@@ -77,7 +77,8 @@ fn cliques_of_other_compute_domains_are_left_to_them() {
     pod(&mut known, "d", "other", CHANNEL, Some("n0"));
     let left = |rules: ComputeDomains, members: &[&Pod]| -> Vec<usize> {
         let mut nodes: NodeSet = known.nodes().iter().map(|(node, _)| node).collect();
-        rules.leave_to_others(&mut nodes, members, &known);
+        let n_taken = rules.leave_to_others(&mut nodes, members, &known);
+        assert_eq!(n_taken > 0, nodes.len() < 4);
         nodes.iter().map(|node| node.at()).collect()
     };
     let exclusive = ComputeDomains { exclusive: true, ..ComputeDomains::default() };
