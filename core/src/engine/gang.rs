@@ -28,7 +28,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::framework::NodeSet;
-use crate::snapshot::{Cluster, GroupView, NodeIdx, Overlay, Version};
+use crate::snapshot::{GroupView, NodeIdx, Overlay, Version};
 use crate::types::{Pod, PodSpec, PodUid, Text};
 
 use super::budget::Budget;

@@ -14,6 +14,7 @@ mod problem;
 mod run;
 mod search;
 mod spread;
+mod spread_cases;
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
