@@ -2,7 +2,7 @@
 //!
 //! [`cluster::Cluster`] is the only thing that counts capacity. [`overlay::Overlay`] is a what-if
 //! change of it that is taken back unless committed. What cluster-wide plugins need counted is an
-//! index kept here ([`counts`], [`images`], [`storage`], [`devices`], [`topologies`], [`packing`], [`fabric`]), folded
+//! index kept here ([`counts`], [`images`], [`storage`], [`devices`], [`topologies`], [`packing`], [`fabric`], [`gpu_shares`]), folded
 //! on every change, on overlays too.
 
 pub mod changes;
@@ -14,6 +14,7 @@ pub mod event;
 pub mod fabric;
 mod folding;
 mod gone;
+pub mod gpu_shares;
 pub mod groups;
 pub mod holds;
 pub mod images;
@@ -43,6 +44,7 @@ pub use event::{
     PodAspects, StorageKind,
 };
 pub use fabric::{Fabric, FabricRules};
+pub use gpu_shares::{ShareWay, SharedGpus};
 pub use groups::{GroupView, Groups, Lack, Membership};
 pub use holds::{Hold, Holds};
 pub use node_set::NodeSet;

@@ -8,6 +8,7 @@
 //! ```text
 //! node a  cpu=4 mem=8Gi gpu=8 labels=zone=z1,disk=ssd taints=k=v:NoSchedule images=app:v1=90Mi
 //! pod  x  on=a cpu=1 ports=80                       placed: it takes its place on the node
+//! pod  s  on=a share=500x2 gpus=0,3                 it has half of two GPUs by annotation
 //! pod  p  cpu=500m tol=k=v:NoSchedule select=disk=ssd affinity="zone in z1,z2 | gpu > 4"
 //! pvc  data bound=pv1 class=fast                    pv, class, csinode, attachment, namespace,
 //! service web select=app=web                        rc, replicaset, statefulset likewise

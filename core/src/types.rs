@@ -1,10 +1,12 @@
 //! Values that scheduling reads, in units, without Kubernetes' wire format.
 //!
 //! Reading order: [`text`], [`time`], [`resources`], [`requests`], [`selector`], [`pod`], [`node`],
-//! [`volume`], [`workload`], [`device`], [`claim`], [`group`], [`topology`], [`tree`], [`numa`], [`value`].
+//! [`volume`], [`workload`], [`device`], [`claim`], [`gpu_share`], [`group`], [`topology`], [`tree`], [`numa`],
+//! [`value`].
 
 pub mod claim;
 pub mod device;
+pub mod gpu_share;
 pub mod group;
 pub mod node;
 pub mod numa;
@@ -22,6 +24,7 @@ pub mod workload;
 
 pub use claim::{Allocation, ClaimKey, ClaimRef, DeviceId, ResourceClaim};
 pub use device::{Device, DeviceClass, DeviceTaintRule, ResourceSlice};
+pub use gpu_share::{GpuNumbers, GpuShare, NotShared, ShareSize, SharingNode};
 pub use group::{GroupHint, GroupKey, PlanNote, PodGroup};
 pub use node::{ImageId, Node, Taint, TaintEffect};
 pub use numa::{Alignment, NumaReport};

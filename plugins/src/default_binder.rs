@@ -21,7 +21,8 @@ impl Bind for DefaultBinder {
     /// Nothing undoes a binding but deleting the pod, so the draft has no undo.
     fn bind(&self, pod: &Pod, cluster: &Cluster, node: NodeIdx) -> Option<WriteDraft> {
         let node = cluster.nodes().node(node)?.name.clone();
-        let op = Op::Bind { pod: pod.reference(), node, resource_version: 0, plan: None };
+        let op =
+            Op::Bind { pod: pod.reference(), node, resource_version: 0, plan: None, gpus: None };
         Some(WriteDraft::plain(format!("bind-{}", pod.uid), op))
     }
 }

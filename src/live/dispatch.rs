@@ -340,6 +340,7 @@ mod tests {
                 node: node.into(),
                 resource_version: 0,
                 plan: None,
+                gpus: None,
             };
             let Job { write, about } = job(id, Urgency::Plan);
             Job { write: Write { op, ..write }, about }

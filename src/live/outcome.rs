@@ -179,7 +179,7 @@ mod tests {
     }
 
     fn bind() -> Op {
-        Op::Bind { pod: pod(), node: "n1".into(), resource_version: 5, plan: None }
+        Op::Bind { pod: pod(), node: "n1".into(), resource_version: 5, plan: None, gpus: None }
     }
 
     fn answer(code: u16, body: &str) -> Result<Answer, SendError> {

@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 
 use berth_core::framework::plan::NameOf;
 use berth_core::framework::{ClaimWrite, Op};
+use berth_core::types::gpu_share::GPU_INDEX;
 use berth_core::types::group::{GroupPhase, PLAN_ANNOTATION};
-use berth_core::types::{Condition, PlanNote, PodRef, Span, Text, Value};
+use berth_core::types::{Condition, GpuNumbers, PlanNote, PodRef, Span, Text, Value};
 use http::Method;
 use k8s_openapi::jiff;
 use serde::Serialize;
@@ -50,13 +51,14 @@ pub fn call(
         Ok(Call { method, path: path(at), body: Some((content_type, written(&body)?)) })
     };
     match op {
-        Op::Bind { pod, node, resource_version, plan } => {
-            let body = written(&Binding::of(pod, node, *resource_version, plan.as_ref()))?;
+        Op::Bind { pod, node, resource_version, plan, gpus } => {
+            let notes = (plan.as_ref(), gpus.as_ref());
+            let body = written(&Binding::of(pod, node, *resource_version, notes))?;
             let path = path(format!("{}/binding", pod_path(pod)));
             Ok(Call { method: Method::POST, path, body: Some((JSON, body)) })
         }
         Op::TryBind { pod, node } => {
-            let body = written(&Binding::of(pod, node, 0, None))?;
+            let body = written(&Binding::of(pod, node, 0, (None, None)))?;
             let path = path(format!("{}/binding", pod_path(pod))) + "&dryRun=All";
             Ok(Call { method: Method::POST, path, body: Some((JSON, body)) })
         }
@@ -206,10 +208,12 @@ impl<'a> Binding<'a> {
         pod: &'a PodRef,
         node: &'a Text,
         resource_version: u64,
-        plan: Option<&PlanNote>,
+        (plan, gpus): (Option<&PlanNote>, Option<&GpuNumbers>),
     ) -> Binding<'a> {
-        let note = |plan: &PlanNote| [(PLAN_ANNOTATION, plan.to_string())].into();
-        let annotations = plan.map(note);
+        let plan = plan.map(|plan| (PLAN_ANNOTATION, plan.to_string()));
+        let gpus = gpus.map(|gpus| (GPU_INDEX, gpus.to_string()));
+        let annotations: BTreeMap<_, _> = plan.into_iter().chain(gpus).collect();
+        let annotations = Some(annotations).filter(|all| !all.is_empty());
         let resource_version = (resource_version > 0).then(|| resource_version.to_string());
         let (namespace, name, uid) = (&pod.namespace, &pod.name, &pod.uid.0);
         Binding {
@@ -335,7 +339,7 @@ mod tests {
     }
 
     fn bind(resource_version: u64) -> Op {
-        Op::Bind { pod: pod(), node: "n1".into(), resource_version, plan: None }
+        Op::Bind { pod: pod(), node: "n1".into(), resource_version, plan: None, gpus: None }
     }
 
     #[test]
@@ -345,8 +349,20 @@ mod tests {
         assert_eq!(body["metadata"]["uid"], "u-1");
         assert_eq!(body["target"]["name"], "n1");
         assert!(body["metadata"].get("resourceVersion").is_none());
+        assert!(body["metadata"].get("annotations").is_none());
         let (_, body) = sent(bind(7), About::default());
         assert_eq!(body["metadata"]["resourceVersion"], "7");
+    }
+
+    #[test]
+    fn a_bind_carries_the_numbers_of_the_gpus_and_the_commit() {
+        let mut op = bind(7);
+        let Op::Bind { plan, gpus, .. } = &mut op else { panic!("{op:?}") };
+        *gpus = GpuNumbers::parse("0,3", ',');
+        *plan = PlanNote::parse("g/1/8");
+        let (_, body) = sent(op, About::default());
+        let annotations = json!({"berth.dev/gpu-index": "0,3", "berth.dev/plan": "g/1/8"});
+        assert_eq!(body["metadata"]["annotations"], annotations);
     }
 
     #[test]

@@ -97,6 +97,8 @@ fn victims(
     let fits = |cluster: &Cluster, pod: &Pod, node: NodeIdx| {
         verdict_on(profile, Cycle { pod, cluster }, node).fits()
     };
+    let shares = overlay.cluster().keeps_gpu_shares() && pod.spec.gpu_share.is_some();
+    let has_devices = shares || !pod.spec.claims.is_empty();
     let mut texts: Vec<Text> = Vec::new();
     for (at, entry) in profile.post_filter.iter().enumerate() {
         let mark = overlay.checkpoint();
@@ -105,8 +107,9 @@ fn victims(
         let answer = timing.call(Point::PostFilter, at, ask);
         overlay.rollback(mark);
         match answer {
-            // What its claims would need once the victims are gone is not worked out here.
-            Ok(PostFilterAnswer::Evict { .. }) if !pod.spec.claims.is_empty() => {}
+            // What its claims, or its share of GPUs, would need once the victims are gone is not worked
+            // out here.
+            Ok(PostFilterAnswer::Evict { .. }) if has_devices => {}
             // Nothing that goes there helps.
             Ok(PostFilterAnswer::Evict { node, .. })
                 if matches!(verdicts.get(node.at()), Some(Verdict::Unresolvable(_))) => {}

@@ -1,5 +1,5 @@
 //! Sending the writes of a stage, each completed with what the ledger knows at that moment: versions,
-//! finalizers, names that earlier writes brought back, the commit of a group.
+//! finalizers, names that earlier writes brought back, the commit of a group, the GPUs of a share.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -56,8 +56,9 @@ impl Engine {
     /// Puts the pod's version as it is known now into a bind; none while a condition of ours is on
     /// its way, which would make every such bind come too late.
     fn versioned_bind(&self, op: &mut Op, commit: Option<&PlanNote>) -> Option<BindTarget> {
-        let Op::Bind { pod, node, resource_version, plan } = op else { return None };
+        let Op::Bind { pod, node, resource_version, plan, gpus } = op else { return None };
         *plan = commit.filter(|_| !self.setup.bug("forgets-note")).cloned();
+        *gpus = self.cluster.gpus_given(&pod.uid).cloned();
         let known = self.cluster.pod(&pod.uid).filter(|_| !self.tells.in_flight(&pod.uid));
         *resource_version = known.map_or(0, |record| record.pod.resource_version);
         let (pod, node) = (pod.clone(), node.clone());

@@ -145,6 +145,9 @@ impl Engine {
         if let Some(rules) = profiles.iter().find_map(|profile| profile.fabric.clone()) {
             cluster.set_fabric(rules);
         }
+        if profiles.iter().any(|profile| profile.gpu_shares) {
+            cluster.keep_gpu_shares();
+        }
         if let Some(selectors) = &setup.selectors {
             cluster.set_selector_compiler(Arc::clone(selectors));
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::snapshot::Cluster;
 use crate::types::claim::{Allocation, ClaimRef, Consumer};
 use crate::types::group::{GroupKey, GroupTold, PlanNote};
-use crate::types::{Condition, PodRef, PodUid, Span, Text, Timestamp, Value};
+use crate::types::{Condition, GpuNumbers, PodRef, PodUid, Span, Text, Timestamp, Value};
 
 /// One operation on the API server. It leaves nothing open, so carrying it out twice is harmless.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,6 +21,9 @@ pub enum Op {
         /// For a member of a group: the commit that it belongs to, stored with the node's name.
         /// Plugins leave it out: the engine fills it in.
         plan: Option<PlanNote>,
+        /// Which GPUs of the node the pod's share is of, stored with the node's name too. Plugins leave
+        /// it out: the engine fills it in.
+        gpus: Option<GpuNumbers>,
     },
     /// As Bind, with `dryRun=All`: rights, policies and webhooks answer, nothing is stored.
     TryBind {

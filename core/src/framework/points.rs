@@ -272,6 +272,7 @@ macro_rules! points {
             pub(crate) groups: Option<GroupRules>,
             pub(crate) packing: Option<PackingRules>,
             pub(crate) fabric: Option<FabricRules>,
+            pub(crate) gpu_shares: bool,
         }
 
         impl Points {
@@ -333,6 +334,12 @@ impl Points {
     /// where the plugin is enabled at Score.
     pub fn fabric(&mut self, rules: FabricRules) {
         self.fabric = Some(rules);
+    }
+
+    /// Has the ledger keep an index of GPUs that are given out in parts by annotations. It does where
+    /// the plugin is enabled at Filter.
+    pub fn gpu_shares(&mut self) {
+        self.gpu_shares = true;
     }
 
     /// Registers for adding numbers to the message of a pod that fits nowhere.

@@ -94,6 +94,7 @@ pub struct Profile {
     pub groups: Option<GroupRules>,
     pub packing: Option<PackingRules>,
     pub fabric: Option<FabricRules>,
+    pub gpu_shares: bool,
     interests: BTreeMap<&'static str, Arc<dyn Interest + Send + Sync>>,
 }
 
@@ -262,6 +263,8 @@ fn assemble(spec: &ProfileSpec, built: &BTreeMap<Text, Built>, expanded: &Expand
     let scored = || expanded.at(Point::Score).iter().filter_map(|(name, _)| built.get(name));
     let packing = scored().find_map(|built| built.points.packing.clone());
     let fabric = scored().find_map(|built| built.points.fabric.clone());
+    let filters = expanded.at(Point::Filter).iter().filter_map(|(name, _)| built.get(name));
+    let gpu_shares = filters.into_iter().any(|built| built.points.gpu_shares);
     Profile {
         scheduler_name: spec.scheduler_name.clone(),
         percentage_of_nodes_to_score: spec.percentage_of_nodes_to_score.unwrap_or(0),
@@ -287,6 +290,7 @@ fn assemble(spec: &ProfileSpec, built: &BTreeMap<Text, Built>, expanded: &Expand
         groups,
         packing,
         fabric,
+        gpu_shares,
         interests: interests.collect(),
     }
 }

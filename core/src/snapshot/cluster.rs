@@ -13,6 +13,7 @@ use super::domains::Domains;
 use super::event::Change;
 use super::fabric::Fabric;
 use super::gone::Gone;
+use super::gpu_shares::GpuShares;
 use super::groups::Groups;
 use super::holds::Holds;
 use super::images::Images;
@@ -78,6 +79,7 @@ pub struct Cluster {
     pub(super) holds: Holds,
     pub(super) packing: Option<Box<Packing>>,
     pub(super) fabric: Option<Box<Fabric>>,
+    pub(super) gpu_shares: Option<Box<GpuShares>>,
     pub(super) refusals: Refusals,
     pub(super) numa: Numa,
     /// Number of events folded.
@@ -109,6 +111,7 @@ impl Default for Cluster {
             holds: Holds::default(),
             packing: None,
             fabric: None,
+            gpu_shares: None,
             refusals: Refusals::default(),
             numa: Numa::default(),
             folded: 0,
@@ -247,6 +250,7 @@ impl Cluster {
         let version = self.nodes.slot(node).version;
         self.counts.fold(pod, node, 1, version);
         self.storage.add_user(pod, version);
+        self.enter_share(pod, node);
         if !pod.spec.required_anti_affinity.is_empty() {
             self.anti_affine.insert(pod.uid.clone());
         }
@@ -258,6 +262,7 @@ impl Cluster {
         let version = self.nodes.slot(node).version;
         self.counts.fold(pod, node, -1, version);
         self.storage.remove_user(pod, version);
+        self.leave_share(pod, node);
         self.anti_affine.remove(&pod.uid);
     }
 
@@ -289,6 +294,7 @@ impl Cluster {
         };
         let Some(pod) = self.set_place(uid, Place::Nowhere) else { return Vec::new() };
         self.vacate(&pod, node);
+        self.forget_gpus(uid);
         self.leave(node);
         let mut changes = vec![Change::PodFreed { old: Box::new(pod), node }];
         changes.extend(self.follow_nomination(uid));

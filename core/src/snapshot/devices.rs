@@ -57,6 +57,13 @@ impl Devices {
         self.slices.get(at.at())?.as_ref()
     }
 
+    /// Returns the drivers of pools with a slice for this one node. When they change, the node's
+    /// version does.
+    pub fn drivers_on(&self, node: &str) -> impl Iterator<Item = &Text> {
+        let pools = self.local.get(node).into_iter().flatten();
+        pools.filter_map(|at| self.pool(*at).map(|pool| &pool.driver))
+    }
+
     /// Returns every slice, in the order of their indices.
     pub fn slices(&self) -> impl Iterator<Item = &ResourceSlice> {
         self.slices.iter().flatten()

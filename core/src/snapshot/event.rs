@@ -177,6 +177,8 @@ pub struct PodAspects {
     pub claims: bool,
     /// What it says of groups.
     pub groups: bool,
+    /// Which GPUs its share is of.
+    pub gpus: bool,
 }
 
 impl PodAspects {
@@ -194,6 +196,7 @@ impl PodAspects {
             terminating: old.terminating != new.terminating,
             claims: old.claim_statuses != new.claim_statuses,
             groups: old.group_hints() != new.group_hints(),
+            gpus: old.gpu_numbers != new.gpu_numbers,
         }
     }
 

@@ -250,7 +250,13 @@ impl Cluster {
             (Place::Nowhere, Place::Assumed(node)) if !pod.finished() => Place::Assumed(node),
             (place, _) => place,
         };
-        self.move_pod(&old, was.node(), &pod, place.node());
+        let had = self.share_gpus_of(&old);
+        if !matches!(place, Place::Assumed(_)) {
+            // Whatever the plan had chosen, the object is right.
+            self.forget_gpus(&uid);
+        }
+        let same_gpus = had == self.share_gpus_of(&pod);
+        self.move_pod((&old, was.node()), (&pod, place.node()), same_gpus);
         let aspects = PodAspects::between(&old, &pod);
         let nomination_moved = old.nominated_node != pod.nominated_node
             || was != place
@@ -281,8 +287,14 @@ impl Cluster {
     }
 
     /// Counts `new` on `to` in place of `old` on `from`; does nothing if what counts is the same.
-    fn move_pod(&mut self, old: &Pod, from: Option<NodeIdx>, new: &Pod, to: Option<NodeIdx>) {
-        let same = from == to
+    fn move_pod(
+        &mut self,
+        (old, from): (&Pod, Option<NodeIdx>),
+        (new, to): (&Pod, Option<NodeIdx>),
+        same_gpus: bool,
+    ) {
+        let same = same_gpus
+            && from == to
             && old.usage == new.usage
             && old.labels == new.labels
             && old.terminating == new.terminating
@@ -305,6 +317,7 @@ impl Cluster {
     fn delete_pod(&mut self, uid: &PodUid) -> Vec<Change> {
         self.gone.insert(&uid.0);
         self.forget_demand(uid);
+        self.forget_gpus(uid);
         let freed = self.unnominate(uid);
         let Some(PodRecord { pod, place }) = self.pods.remove(uid) else { return Vec::new() };
         self.groups.part(&pod);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::types::claim::{Allocation, ClaimKey, ResourceClaim};
-use crate::types::{Pod, PodUid};
+use crate::types::{GpuNumbers, Pod, PodUid};
 
 use super::changes::Version;
 use super::cluster::Cluster;
@@ -41,6 +41,14 @@ enum Undo {
         version: Version,
     },
     PlannedClaim(Box<PlannedClaim>),
+    /// GPUs were chosen for its share.
+    GaveGpus {
+        uid: PodUid,
+        node: NodeIdx,
+        gpus: GpuNumbers,
+        before: Option<GpuNumbers>,
+        version: Version,
+    },
     /// What is kept for a group counts as taken.
     Held {
         pod: Box<Pod>,
@@ -99,6 +107,7 @@ impl<'a> Overlay<'a> {
             Undo::Assumed { .. }
             | Undo::Evicted { .. }
             | Undo::PlannedClaim(_)
+            | Undo::GaveGpus { .. }
             | Undo::Held { .. } => None,
         })
     }
@@ -168,6 +177,19 @@ impl<'a> Overlay<'a> {
         true
     }
 
+    /// Chooses the GPUs of its node that the share of an assumed pod is of. Returns false, changing
+    /// nothing, if the pod isn't assumed, or if nobody keeps an index of shares.
+    pub fn give_gpus(&mut self, uid: &PodUid, gpus: GpuNumbers) -> bool {
+        let place = self.cluster.pod(uid).map(|record| record.place);
+        let Some(Place::Assumed(node)) = place.filter(|_| self.cluster.keeps_gpu_shares()) else {
+            return false;
+        };
+        let version = self.cluster.nodes().slot(node).version;
+        let before = self.cluster.give_gpus(uid, node, Some(gpus.clone()));
+        self.log.push(Undo::GaveGpus { uid: uid.clone(), node, gpus, before, version });
+        true
+    }
+
     pub fn checkpoint(&self) -> Mark {
         Mark(self.log.len())
     }
@@ -198,6 +220,10 @@ impl<'a> Overlay<'a> {
                 self.cluster.vacate(&pod, node);
                 self.cluster.nodes_mut().restore_version(node, version);
             }
+            Undo::GaveGpus { uid, node, before, version, .. } => {
+                self.cluster.give_gpus(&uid, node, before);
+                self.cluster.nodes_mut().restore_version(node, version);
+            }
             Undo::PlannedClaim(planned) => {
                 let PlannedClaim { key, pod, version, moved, .. } = *planned;
                 self.cluster.undo_plan_claim(&key, &pod, version, &moved);
@@ -212,9 +238,13 @@ impl<'a> Overlay<'a> {
             self.log.iter().filter_map(Undo::placement).collect();
         if self.log.iter().any(|undo| matches!(undo, Undo::Evicted { .. })) {
             let claims: Vec<_> = self.log.iter().filter_map(Undo::planned_claim).collect();
+            let gpus: Vec<_> = self.log.iter().filter_map(Undo::gpus).collect();
             self.rollback(Mark(0));
             for (uid, node) in &placements {
                 self.assume(uid, *node);
+            }
+            for (uid, gpus) in gpus {
+                self.give_gpus(&uid, gpus);
             }
             for (key, new, allocation, pod) in &claims {
                 match new {
@@ -239,7 +269,20 @@ impl Undo {
     fn placement(&self) -> Option<(PodUid, NodeIdx)> {
         match self {
             Undo::Assumed { uid, node, .. } => Some((uid.clone(), *node)),
-            Undo::Evicted { .. } | Undo::PlannedClaim(_) | Undo::Held { .. } => None,
+            Undo::Evicted { .. }
+            | Undo::PlannedClaim(_)
+            | Undo::GaveGpus { .. }
+            | Undo::Held { .. } => None,
+        }
+    }
+
+    fn gpus(&self) -> Option<(PodUid, GpuNumbers)> {
+        match self {
+            Undo::GaveGpus { uid, gpus, .. } => Some((uid.clone(), gpus.clone())),
+            Undo::Assumed { .. }
+            | Undo::Evicted { .. }
+            | Undo::PlannedClaim(_)
+            | Undo::Held { .. } => None,
         }
     }
 
@@ -249,7 +292,10 @@ impl Undo {
                 let PlannedClaim { key, new, allocation, pod, .. } = &**planned;
                 Some((key.clone(), new.clone(), allocation.clone(), pod.clone()))
             }
-            Undo::Assumed { .. } | Undo::Evicted { .. } | Undo::Held { .. } => None,
+            Undo::Assumed { .. }
+            | Undo::Evicted { .. }
+            | Undo::GaveGpus { .. }
+            | Undo::Held { .. } => None,
         }
     }
 }

@@ -4,15 +4,16 @@
 
 use std::sync::Arc;
 
+use crate::types::gpu_share::GpuNumbers;
 use crate::types::group::{GroupHint, NATIVE};
 use crate::types::numa::{AlignedContainer, Alignment, Stage, aligned_amounts};
 use crate::types::pod::PodSpec;
 use crate::types::requests::PodContainers;
 use crate::types::resources::may_be_devices;
 use crate::types::{
-    ContainerExtended, ContainerRequests, ExtendedAmount, HostPort, ImageId, Labels, Owner, Phase,
-    Pod, PodAffinityTerm, PodClaim, PodUid, PreemptionPolicy, PreferredTerm, Protocol,
-    SpreadConstraint, Text, Timestamp, VolumeSource,
+    ContainerExtended, ContainerRequests, ExtendedAmount, GpuShare, HostPort, ImageId, Labels,
+    Owner, Phase, Pod, PodAffinityTerm, PodClaim, PodUid, PreemptionPolicy, PreferredTerm,
+    Protocol, ShareSize, SpreadConstraint, Text, Timestamp, VolumeSource,
 };
 
 use super::selectors;
@@ -62,6 +63,18 @@ const KEYS: &[Key<Draft>] = &[
         Ok(())
     }),
     ("problem", "why it can't be understood", |d, v| set(&mut d.pod.problem, Some(v.into()))),
+    (
+        "share",
+        "of GPUs, by annotation: thousandths or memory, and of how many: 500, 10240MiB, 500x2",
+        |d, v| set(&mut d.spec.gpu_share, Some(Ok(share(v)?))),
+    ),
+    ("bad-share", "what is wrong with the annotations", |d, v| {
+        set(&mut d.spec.gpu_share, Some(Err(v.into())))
+    }),
+    ("gpus", "which GPUs of its node its share is of, where it is bound: 0,3", |d, v| {
+        let numbers = GpuNumbers::parse(v, ',').ok_or("numbers are needed")?;
+        set(&mut d.pod.gpu_numbers, Some(numbers))
+    }),
     ("guaranteed", "its class is Guaranteed: CPUs and memory are aligned too", |d, _| {
         set(&mut d.guaranteed, true)
     }),
@@ -235,6 +248,15 @@ pub fn uid_of(line: &Line) -> Result<PodUid, String> {
 fn set<T>(field: &mut T, value: T) -> Done {
     *field = value;
     Ok(())
+}
+
+fn share(text: &str) -> Result<GpuShare, String> {
+    let (size, n_gpus) = text.split_once('x').unwrap_or((text, "1"));
+    let size = match size.strip_suffix("MiB") {
+        Some(mib) => ShareSize::Mib(words::number(mib)?),
+        None => ShareSize::Milli(words::number(size)?),
+    };
+    Ok(GpuShare { size, n_gpus: words::number(n_gpus)? })
 }
 
 fn owner(text: &str) -> Result<Owner, String> {

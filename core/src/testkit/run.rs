@@ -79,6 +79,9 @@ pub fn run(
     if let Some(rules) = plugins.iter().find_map(|built| built.points.fabric.clone()) {
         cluster.set_fabric(rules);
     }
+    if plugins.iter().any(|built| built.points.gpu_shares) {
+        cluster.keep_gpu_shares();
+    }
     let mut scene = Scene { cluster, plugins, text: String::new() };
     for step in steps::read(&case.cluster)? {
         scene.take(step)?;
@@ -205,6 +208,8 @@ impl Scene {
             }
             let planned = overlay.cluster().devices().planned_by(&pod.uid);
             ways.extend(planned.map(|claim| format!("{on}: way {nth}: {}", show::held(claim))));
+            let gpus = overlay.cluster().gpus_given(&pod.uid);
+            ways.extend(gpus.map(|gpus| format!("{on}: way {nth}: GPUs {gpus}")));
         }
         ways
     }
@@ -337,7 +342,11 @@ fn after_choice(
             Ok(()) => {
                 let held: Vec<String> =
                     overlay.cluster().devices().planned_by(&pod.uid).map(show::held).collect();
-                lines.extend(["reserved".to_owned()].into_iter().chain(held));
+                let reserved = match overlay.cluster().gpus_given(&pod.uid) {
+                    Some(gpus) => format!("reserved GPUs {gpus}"),
+                    None => "reserved".to_owned(),
+                };
+                lines.extend([reserved].into_iter().chain(held));
             }
             Err(reason) => return vec![format!("not reserved: {}", show::texts(&reason))],
         }

@@ -6,6 +6,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::gpu_share::{GpuNumbers, GpuShare};
 use super::group::{GroupHint, PlanNote};
 use super::node::{Taint, TaintEffect};
 use super::numa::Alignment;
@@ -96,6 +97,8 @@ pub struct Pod {
     pub owner: Option<Owner>,
     /// `status.resourceClaimStatuses`: entry and the claim made for it, none if it needs none.
     pub claim_statuses: Vec<(Text, Option<Text>)>,
+    /// Which GPUs of its node its share is of, as was said when it was bound.
+    pub gpu_numbers: Option<GpuNumbers>,
     /// None for a pod that is in no group and was never bound with one.
     pub gang: Option<Box<GangFacts>>,
     /// Why the object can't be understood; such a pod is accounted for as far as it was read, and
@@ -130,6 +133,11 @@ impl Pod {
     /// Returns the commit that bound the pod.
     pub fn plan_note(&self) -> Option<&PlanNote> {
         self.gang.as_ref()?.plan.as_ref()
+    }
+
+    /// Returns the part of GPUs that it asks for, if that can be understood.
+    pub fn gpu_share(&self) -> Option<GpuShare> {
+        self.spec.gpu_share.as_ref()?.as_ref().ok().copied()
     }
 
     pub fn reference(&self) -> PodRef {
@@ -169,6 +177,8 @@ pub struct PodSpec {
     pub alignment: Option<Box<Alignment>>,
     /// Node features that the spec needs (KEP-5328), sorted.
     pub required_features: Vec<Text>,
+    /// The part of GPUs that annotations ask for, or what is wrong with them.
+    pub gpu_share: Option<Result<GpuShare, Text>>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -115,6 +115,17 @@ pub fn is_extended(name: &str) -> bool {
     }
 }
 
+/// Tells whether a resource counts GPUs or parts of them, by the names that device plugins use:
+/// `nvidia.com/gpu`, `amd.com/gpu`, `nvidia.com/gpu.shared`, `nvidia.com/mig-1g.10gb`,
+/// `gpu.intel.com/i915`.
+pub fn is_gpu(name: &str) -> bool {
+    let Some((domain, kind)) = name.split_once('/') else { return false };
+    kind == "gpu"
+        || kind.starts_with("gpu.")
+        || kind.starts_with("mig-")
+        || domain.starts_with("gpu.")
+}
+
 /// Stands before the name of a device class in the extended resource that every class has.
 pub const CLASS_RESOURCE_PREFIX: &str = "deviceclass.resource.kubernetes.io/";
 
@@ -141,6 +152,17 @@ mod tests {
         assert_eq!(r.memory_bytes, AMOUNT_MAX);
         r.set(&"amd.com/gpu".into(), 0);
         assert_eq!(r.extended.len(), 1);
+    }
+
+    #[test]
+    fn gpus_are_known_by_their_names() {
+        for name in ["nvidia.com/gpu", "amd.com/gpu", "nvidia.com/mig-1g.10gb", "gpu.intel.com/xe"]
+        {
+            assert!(is_gpu(name), "{name}");
+        }
+        for name in ["cpu", "memory", "rdma/shared_dev", "hugepages-2Mi"] {
+            assert!(!is_gpu(name), "{name}");
+        }
     }
 
     #[test]

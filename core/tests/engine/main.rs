@@ -14,6 +14,7 @@ mod gang_gathering;
 mod gang_repair;
 mod gangs;
 mod gates;
+mod gpu_shares;
 mod group_claims;
 mod groups;
 mod harness;

@@ -82,6 +82,7 @@ pub(crate) static ALL: &[&PluginDef] = &[
     &crate::device_plugins::CLAIMS,
     &crate::device_plugins::SLOW,
     &crate::device_plugins::SELECTS,
+    &crate::gpu_shares::PARTS,
 ];
 
 pub(crate) const fn def(name: &'static str, build: fn(&Args, &mut Points)) -> PluginDef {
@@ -479,7 +480,8 @@ impl Bind for Binder {
             return None;
         }
         let node = cluster.nodes().slot(node).name.clone();
-        let op = Op::Bind { pod: pod.reference(), node, resource_version: 0, plan: None };
+        let op =
+            Op::Bind { pod: pod.reference(), node, resource_version: 0, plan: None, gpus: None };
         Some(WriteDraft::plain(format!("bind {}", pod.uid), op))
     }
 }

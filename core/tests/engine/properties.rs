@@ -7,9 +7,10 @@ use berth_core::engine::{CycleReport, Decision, Engine, Input, Limits, ReportLev
 use berth_core::snapshot::{
     Cluster, ClusterEvent, CountQuery, NodeIdx, Overlay, ResourceId, Version,
 };
+use berth_core::types::gpu_share::{GPU_COUNT, GPU_FRACTIONS, GPU_MEMORY};
 use berth_core::types::{
-    HostPort, ImageId, LabelSelector, Node, Phase, Pod, PodAffinityTerm, PodUid, Protocol, Text,
-    Timestamp, VolumeSource,
+    GpuNumbers, GpuShare, HostPort, ImageId, LabelSelector, Node, Phase, Pod, PodAffinityTerm,
+    PodUid, Protocol, ShareSize, Text, Timestamp, VolumeSource,
 };
 use proptest::prelude::*;
 
@@ -51,7 +52,7 @@ fn step() -> impl Strategy<Value = Step> {
         3 => (name.clone(), 0..6i64, 0..3u8, 0..3u8)
             .prop_map(|(name, cpu, rank, image)| Step::Node { name, cpu, rank, image }),
         1 => name.clone().prop_map(|name| Step::NodeGone { name }),
-        5 => (0..6u8, 0..64u8, option(name.clone()), option(name.clone()))
+        5 => (0..6u8, any::<u8>(), option(name.clone()), option(name.clone()))
             .prop_map(|(name, variant, bind, nominate)| Step::Pod { name, variant, bind, nominate }),
         1 => (0..6u8).prop_map(|name| Step::PodGone { name }),
         3 => (prop::collection::vec((0..6u8, name), 1..5), any::<bool>())
@@ -83,8 +84,14 @@ impl Objects {
         object.uid = uid;
         object.resource_version = u64::from(self.born);
         let rank_label = rank.to_string();
-        let labels = [("rank", rank_label.as_str()), ("x", "")];
-        object.labels = labels_of(&labels[..=usize::from(rank > 1)]);
+        let labels = [
+            ("rank", rank_label.as_str()),
+            (GPU_FRACTIONS, "true"),
+            (GPU_COUNT, "3"),
+            (GPU_MEMORY, "1000"),
+            ("x", ""),
+        ];
+        object.labels = labels_of(&labels[..[1, 3, 5][usize::from(rank)]]);
         object.images = vec![(ImageId(u64::from(image)), 1)];
         self.nodes.insert(name, object.clone());
         ClusterEvent::NodeApplied(object)
@@ -132,6 +139,15 @@ impl Objects {
                 namespace_selector: None,
             }];
         }
+        if variant & 64 > 0 {
+            let size = match variant & 3 {
+                0 => ShareSize::Mib(300),
+                n => ShareSize::Milli(u16::from(n) * 250),
+            };
+            spec.gpu_share = Some(Ok(GpuShare { size, n_gpus: 1 + u16::from(variant & 8 > 0) }));
+            let bound = object.node_name.is_some() && variant & 128 > 0;
+            object.gpu_numbers = bound.then(|| gpus(variant)).flatten();
+        }
         object.spec = Arc::new(spec);
         self.pods.insert(name, object.clone());
         ClusterEvent::PodApplied(Box::new(object))
@@ -142,10 +158,7 @@ impl Objects {
     }
 
     fn rebuilt(&self) -> Cluster {
-        let mut cluster = Cluster::default();
-        for query in queries() {
-            cluster.declare(&query);
-        }
+        let mut cluster = empty();
         for node in self.nodes.values() {
             cluster.fold(ClusterEvent::NodeApplied(node.clone()));
         }
@@ -154,6 +167,19 @@ impl Objects {
         }
         cluster
     }
+}
+
+fn gpus(which: u8) -> Option<GpuNumbers> {
+    GpuNumbers::parse(["0", "1", "0,2", "1,5"][usize::from(which % 4)], ',')
+}
+
+fn empty() -> Cluster {
+    let mut cluster = Cluster::default();
+    cluster.keep_gpu_shares();
+    for query in queries() {
+        cluster.declare(&query);
+    }
+    cluster
 }
 
 fn queries() -> [CountQuery; 2] {
@@ -170,7 +196,7 @@ fn seen_of(cluster: &Cluster, idx: NodeIdx) -> String {
     let counts: Vec<u32> =
         queries().iter().map(|q| cluster.count(q).map_or(9999, |column| column.on(idx))).collect();
     format!(
-        "{} {:?} pods {:?} ports {:?} cpu {}/{} nonzero {:?} counts {counts:?} nominated {:?}",
+        "{} {:?} pods {:?} ports {:?} cpu {}/{} nonzero {:?} gpus {:?} counts {counts:?} nominated {:?}",
         slot.name,
         slot.node.as_ref().map(|node| (&node.uid, &node.labels, &node.images)),
         slot.pods,
@@ -178,6 +204,7 @@ fn seen_of(cluster: &Cluster, idx: NodeIdx) -> String {
         nodes.requested(ResourceId::CPU, idx),
         nodes.allocatable(ResourceId::CPU, idx),
         nodes.nonzero(idx),
+        cluster.shared_gpus(idx),
         cluster.nominated_on(idx).map(|pod| &pod.uid).collect::<Vec<_>>(),
     )
 }
@@ -218,7 +245,10 @@ fn what_if(cluster: &mut Cluster, objects: &Objects, edits: &[(u8, u8)], keep: b
         let Some(pod) = objects.pods.get(name) else { continue };
         let idx = overlay.cluster().nodes().index(&format!("n{node}"));
         match idx {
-            Some(idx) if name % 2 == 0 => overlay.assume(&pod.uid, idx),
+            Some(idx) if name % 2 == 0 => {
+                overlay.assume(&pod.uid, idx);
+                gpus(*node).is_some_and(|gpus| overlay.give_gpus(&pod.uid, gpus))
+            }
             _ => overlay.evict(&pod.uid),
         };
     }
@@ -230,10 +260,7 @@ fn what_if(cluster: &mut Cluster, objects: &Objects, edits: &[(u8, u8)], keep: b
 
 fn incremental_equals_from_scratch(steps: Vec<Step>) {
     let mut objects = Objects::default();
-    let mut cluster = Cluster::default();
-    for query in queries() {
-        cluster.declare(&query);
-    }
+    let mut cluster = empty();
     let mut versions: BTreeMap<Version, String> = BTreeMap::new();
     for step in steps {
         let event = match step {

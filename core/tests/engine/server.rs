@@ -26,10 +26,13 @@ impl Server {
     /// Carries out a write. Returns its result and the pod that it changed.
     pub(crate) fn carry_out(&mut self, op: &Op) -> (WriteResult, Option<Pod>) {
         match op {
-            Op::Bind { pod, node, resource_version, plan } => {
+            Op::Bind { pod, node, resource_version, plan, gpus } => {
                 self.change(pod, (*resource_version > 0).then_some(*resource_version), |pod| {
                     let free = pod.node_name.is_none();
                     pod.node_name.get_or_insert(node.clone());
+                    if free {
+                        pod.gpu_numbers = gpus.clone();
+                    }
                     if let (true, Some(plan)) = (free, plan) {
                         pod.gang.get_or_insert_default().plan = Some(plan.clone());
                     }

@@ -2,7 +2,7 @@
 
 use berth_core::engine::{Write, WriteResult};
 use berth_core::framework::{ClaimWrite, Op};
-use berth_core::types::{PlanNote, PodRef, PodUid, Span, Text, Timestamp};
+use berth_core::types::{GpuNumbers, PlanNote, PodRef, PodUid, Span, Text, Timestamp};
 
 use crate::auditor::Sender;
 use crate::fault::Fault;
@@ -24,6 +24,7 @@ pub(super) struct Proposal {
     pod: PodRef,
     node: Text,
     plan: Option<PlanNote>,
+    gpus: Option<GpuNumbers>,
     resource_version: u64,
     /// The bind names its version: it is not tried again once the pod has changed.
     versioned: bool,
@@ -238,7 +239,7 @@ impl Trial<'_> {
 
     /// Half of the proposals are committed within the request's time, half long after.
     fn propose(&mut self, fault: Fault, by: Sender, op: &Op, sent: Timestamp) {
-        let Op::Bind { pod, node, resource_version: version, plan } = op else { return };
+        let Op::Bind { pod, node, resource_version: version, plan, gpus } = op else { return };
         let versioned = *version != 0;
         let Some(known) = self.world.pod_by_uid(&pod.uid) else { return };
         let resource_version = known.resource_version;
@@ -255,6 +256,7 @@ impl Trial<'_> {
             pod: pod.clone(),
             node: node.clone(),
             plan: plan.clone(),
+            gpus: gpus.clone(),
             resource_version,
             versioned,
             given_up,
@@ -288,8 +290,8 @@ impl Trial<'_> {
             return;
         }
         self.plan.took_effect(proposal.fault);
-        let Proposal { pod, node, plan, .. } = proposal;
-        self.world.store_bind(&pod.uid, &node, plan.as_ref(), self.now);
+        let Proposal { pod, node, plan, gpus, .. } = proposal;
+        self.world.store_bind(&pod.uid, &node, (plan.as_ref(), gpus.as_ref()), self.now);
     }
 
     /// A read has seen the pod unbound: now and then its late bind is committed right after that,

@@ -6,10 +6,15 @@
 use berth_core::engine::{PodRead, WriteResult, Written};
 use berth_core::framework::Op;
 use berth_core::framework::plan::NameOf;
-use berth_core::types::{Condition, PlanNote, Pod, PodRef, PodUid, Text, Timestamp, Value};
+use berth_core::types::{
+    Condition, GpuNumbers, PlanNote, Pod, PodRef, PodUid, Text, Timestamp, Value,
+};
 
 use super::World;
 use super::other::{Other, merge};
+
+/// What goes with a Binding: the commit of a group, and the GPUs of a share.
+pub(crate) type Notes<'a> = (Option<&'a PlanNote>, Option<&'a GpuNumbers>);
 
 const CLAIMS: &str = "resourceclaims";
 
@@ -17,8 +22,9 @@ impl World {
     /// Carries out `op` now and returns what the server answers.
     pub fn carry_out(&mut self, op: &Op, now: Timestamp) -> WriteResult {
         match op {
-            Op::Bind { pod, node, resource_version, plan } => {
-                self.bind(pod, node, *resource_version, plan.as_ref(), now)
+            Op::Bind { pod, node, resource_version, plan, gpus } => {
+                let notes = (plan.as_ref(), gpus.as_ref());
+                self.bind(pod, node, *resource_version, notes, now)
             }
             Op::TryBind { pod, node } => match self.admitted(pod, node, 0, true) {
                 Ok(_) => self.done(),
@@ -96,14 +102,14 @@ impl World {
         pod: &PodRef,
         node: &Text,
         resource_version: u64,
-        plan: Option<&PlanNote>,
+        notes: Notes<'_>,
         now: Timestamp,
     ) -> WriteResult {
         let uid = match self.admitted(pod, node, resource_version, false) {
             Ok(known) => known.uid.clone(),
             Err(refusal) => return refusal,
         };
-        self.store_bind(&uid, node, plan, now);
+        self.store_bind(&uid, node, notes, now);
         self.done()
     }
 
@@ -112,11 +118,12 @@ impl World {
         &mut self,
         uid: &PodUid,
         node: &Text,
-        plan: Option<&PlanNote>,
+        (plan, gpus): Notes<'_>,
         now: Timestamp,
     ) {
         self.change_pod(uid, now, |pod| {
             pod.node_name = Some(node.clone());
+            pod.gpu_numbers = gpus.cloned();
             pod.unscheduled = None;
             pod.nominated_node = None;
             let Some(plan) = plan else { return };

@@ -74,7 +74,7 @@ fn operations() -> Vec<Op> {
         told: GroupTold { phase: GroupPhase::Waiting, message: "m".into(), scheduled: 0 },
     };
     let mut operations = vec![
-        Op::Bind { pod: pod(), node: "n".into(), resource_version: 1, plan: None },
+        Op::Bind { pod: pod(), node: "n".into(), resource_version: 1, plan: None, gpus: None },
         Op::TryBind { pod: pod(), node: "n".into() },
         Op::SetDisruption { pod: pod(), reason: "r".into(), message: "m".into() },
         Op::ReadPod { pod: pod() },

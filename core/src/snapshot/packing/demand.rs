@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::types::claim::{AllocationMode, DeviceRequest};
-use crate::types::{Node, NodeSelector, Pod, TaintEffect, Text, Toleration};
+use crate::types::gpu_share::GPU_MEMORY;
+use crate::types::{
+    GpuShare, Node, NodeSelector, Pod, ShareSize, SharingNode, TaintEffect, Text, Toleration,
+};
 
 use super::super::cluster::Cluster;
 use super::super::devices::entries::PodClaimState;
@@ -26,6 +29,8 @@ pub struct Demand {
 pub struct Admits {
     /// Resources of device plugins that it asks for, ascending.
     pub counted: Vec<Text>,
+    /// It asks for a part of GPUs by annotation.
+    pub shares: bool,
     pub node_selector: Vec<(Text, Text)>,
     pub required: Option<NodeSelector>,
     pub tolerations: Vec<Toleration>,
@@ -39,6 +44,7 @@ impl Admits {
         let required = self.required.as_ref();
         !node.unschedulable
             && self.counted.iter().all(|name| node.allocatable.amount(name) > 0)
+            && (!self.shares || SharingNode::of(node).is_ok())
             && self.node_selector.iter().all(selected)
             && required.is_none_or(|selector| selector.matches(&node.name, &node.labels))
             && node.taints.iter().all(|taint| {
@@ -48,7 +54,8 @@ impl Admits {
     }
 }
 
-/// What devices of the cluster have at most of each capacity. Unit: billionths.
+/// What devices of the cluster have at most of each capacity. Unit: billionths; of the label that tells
+/// how much memory GPUs have, which are given out by annotations, MiB.
 pub(super) type Capacities = BTreeMap<Text, i128>;
 
 impl Demand {
@@ -60,7 +67,9 @@ impl Demand {
     ) -> Demand {
         let requests = &pod.spec.requests.real;
         let counted = rules.resources.iter().filter(|name| requests.amount(name) > 0);
+        let share = pod.gpu_share().filter(|_| cluster.keeps_gpu_shares());
         let admits = Admits {
+            shares: share.is_some(),
             // What a class backs may be had of devices where there is no plugin.
             counted: counted
                 .filter(|n| cluster.devices().class_for(n).is_none())
@@ -71,9 +80,11 @@ impl Demand {
             tolerations: pod.spec.tolerations.clone(),
         };
         let whole: i64 = rules.resources.iter().map(|name| requests.amount(name)).sum();
-        let want = match wanted_of_claims(pod, cluster, rules, capacities) {
+        let of_share = share.map(|share| wanted_of_share(&share, capacities));
+        let of_claims = || wanted_of_claims(pod, cluster, rules, capacities);
+        let want = match of_share.unwrap_or_else(of_claims) {
             Want::Nothing => Want::whole(u16::try_from(whole).unwrap_or(u16::MAX)),
-            of_claims => of_claims,
+            want => want,
         };
         Demand {
             cpu_milli: requests.cpu_milli,
@@ -83,6 +94,23 @@ impl Demand {
             admits: Arc::new(admits),
         }
     }
+}
+
+/// Of memory it is so much of the largest GPU.
+fn wanted_of_share(share: &GpuShare, capacities: &Capacities) -> Want {
+    let milli = match share.size {
+        ShareSize::Milli(milli) => i64::from(milli),
+        ShareSize::Mib(mib) => milli_of_all(i128::from(mib), capacities.get(GPU_MEMORY).copied()),
+    };
+    Want::Gpus { count: share.n_gpus, milli: milli as u16 }
+}
+
+/// Rounded up; a whole GPU where it isn't known how much there is.
+fn milli_of_all(amount: i128, all: Option<i128>) -> i64 {
+    let whole = i128::from(WHOLE_MILLI);
+    let Some(all) = all.filter(|all| *all > 0) else { return WHOLE_MILLI };
+    let milli = amount.saturating_mul(whole).saturating_add(all - 1) / all;
+    milli.clamp(1, whole) as i64
 }
 
 /// Requests of several sizes count as so many of the largest.
@@ -125,11 +153,9 @@ fn wanted_of_claims(
 /// Returns how much of a device a request takes, by the capacity of which it takes most. Unit:
 /// thousandths, rounded up.
 fn milli_of(request: &DeviceRequest, capacities: &Capacities) -> i64 {
-    let whole = i128::from(WHOLE_MILLI);
     let share = |(name, amount): &(Text, crate::types::device::Quantity)| {
         let total = capacities.get(name).copied().filter(|total| *total > 0)?;
-        let milli = amount.nanos.saturating_mul(whole).saturating_add(total - 1) / total;
-        Some(milli.clamp(1, whole) as i64)
+        Some(milli_of_all(amount.nanos, Some(total)))
     };
     request.capacity.iter().filter_map(share).max().unwrap_or(WHOLE_MILLI)
 }

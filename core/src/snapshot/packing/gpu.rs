@@ -4,9 +4,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::types::Text;
+pub use crate::types::gpu_share::WHOLE_MILLI;
 
-/// A whole GPU in thousandths.
-pub const WHOLE_MILLI: i64 = 1000;
 /// Sizes of shares are looked at in steps of so many thousandths: requests are rounded up, what is
 /// free down. Source: the rule was measured with it.
 const STEP_MILLI: u16 = 10;
@@ -192,7 +191,7 @@ pub struct Outcome {
     pub from: GpuFree,
     pub to: GpuFree,
     /// Their places in the ascending order of what is free.
-    pub(super) span: std::ops::Range<usize>,
+    pub span: std::ops::Range<usize>,
 }
 
 fn shares(free: &[GpuFree], count: usize, milli: i64) -> impl Iterator<Item = Outcome> {

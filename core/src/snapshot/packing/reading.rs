@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use crate::types::device::{AttributeValue, NANOS};
-use crate::types::{Node, Text};
+use crate::types::gpu_share::GPU_MEMORY;
+use crate::types::{Node, SharingNode, Text};
 
 use super::super::cluster::Cluster;
 use super::super::devices::Devices;
@@ -62,6 +63,9 @@ pub(super) fn state(
         gpus.extend(pool.devices.iter().filter(|device| is_gpu(device)).map(free_of));
         let sets = partitioned_gpus(cluster.devices(), &pool);
         gpus.extend(sets.iter().map(|gpu| GpuFree::slices(gpu.free)));
+    }
+    if let Ok(shared) = cluster.shared_gpus(at) {
+        gpus.extend(shared.milli().map(GpuFree::milli));
     }
     gpus.truncate(most as usize);
     gpus.sort_unstable();
@@ -233,5 +237,10 @@ pub(super) fn note_capacities(
             let most = capacities.entry(Text::clone(&capacity.name)).or_default();
             *most = capacity.value.nanos.max(*most);
         }
+    }
+    let shared = SharingNode::of(node).ok().filter(|_| cluster.keeps_gpu_shares());
+    if let Some(mib) = shared.and_then(|node| node.memory_mib) {
+        let most = capacities.entry(Text::from(GPU_MEMORY)).or_default();
+        *most = i128::from(mib).max(*most);
     }
 }

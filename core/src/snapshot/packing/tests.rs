@@ -119,6 +119,37 @@ fn pods_that_were_placed_before_are_learned_from() {
     assert_eq!(solve(&mut cluster), 1);
 }
 
+/// As the devices of a driver that shares them.
+#[test]
+fn gpus_that_annotations_divide_are_gpus_of_which_so_much_is_free() {
+    let text = "node a cpu=8 mem=8Gi labels=berth.dev/gpu-fractions=true,nvidia.com/gpu.count=3,nvidia.com/gpu.memory=1000
+        node b cpu=8 mem=8Gi alibabacloud.com/gpu-count=1 labels=nvidia.com/gpu.memory=2000
+        node c cpu=8 mem=8Gi
+        pod x on=a share=505 gpus=1
+        pod y on=a share=250MiB gpus=0
+        pod p share=300MiB
+        pod q share=1000x2";
+    let mut cluster = Cluster::default();
+    cluster.set_packing(PackingRules::default());
+    cluster.keep_gpu_shares();
+    crate::testkit::parse(text).unwrap().into_iter().for_each(|event| drop(cluster.fold(event)));
+    let of = |cluster: &Cluster, name: &str| {
+        demand(cluster, &cluster.pod(&PodUid(name.into())).unwrap().pod)
+    };
+    let wanted = of(&cluster, "q");
+    cluster.declare_demand(&wanted);
+    let packing = cluster.packing().unwrap();
+    let at = |name| cluster.nodes().index(name).unwrap();
+    let free = |name| packing.state(at(name)).unwrap().gpus.to_vec();
+    assert_eq!(free("a"), [495, 750, 1000].map(GpuFree::milli));
+    assert_eq!((free("b"), free("c")), (vec![GpuFree::milli(1000)], Vec::new()));
+    let want = |name| of(&cluster, name).want.clone();
+    assert_eq!(want("q"), Want::Gpus { count: 2, milli: 1000 });
+    assert_eq!(want("p"), Want::Gpus { count: 1, milli: 150 }, "of the largest GPU");
+    let admits = |name| wanted.admits.node(cluster.nodes().node(at(name)).unwrap());
+    assert_eq!(["a", "b", "c"].map(admits), [true, true, false]);
+}
+
 #[test]
 fn a_prior_is_enough_for_prices() {
     let mut cluster = Cluster::default();
