@@ -8,6 +8,7 @@ mod default_binder;
 mod default_preemption;
 mod dynamic_resources;
 mod gang_scheduling;
+mod gpu_fractions;
 mod gpu_packing;
 mod image_locality;
 mod inter_pod_affinity;
@@ -68,6 +69,7 @@ pub const ALL: &[&PluginDef] = &[
     &topology_placement_generator::PLUGIN,
     &pod_group_pods_count::PLUGIN,
     &gpu_packing::PLUGIN,
+    &gpu_fractions::PLUGIN,
     &nvlink_topology::PLUGIN,
     &numa_topology::PLUGIN,
 ];

@@ -6,8 +6,10 @@ pub(crate) mod amount;
 pub(crate) mod claims;
 pub(crate) mod field;
 pub(crate) mod label_key;
+pub(crate) mod open;
 pub(crate) mod scored;
 pub(crate) mod taints;
 
 pub(crate) use affinity::node_matches;
+pub(crate) use open::is_open;
 pub(crate) use taints::first_untolerated;

@@ -3,9 +3,9 @@
 use berth_core::framework::{Cycle, CycleState, Explain};
 use berth_core::snapshot::NodeIdx;
 use berth_core::snapshot::nodes::Nodes;
-use berth_core::types::{Node, Taint, TaintEffect, Text};
+use berth_core::types::Text;
 
-use crate::shared::{amount, first_untolerated, node_matches, taints};
+use crate::shared::{amount, is_open};
 
 use super::needs::{Need, Needs, free_slots};
 use super::{Fit, NAME};
@@ -28,24 +28,6 @@ impl Explain for Fit {
         }
         Some(sentence(needs, nodes, &open).into())
     }
-}
-
-/// Tells whether the pod may go to the node as far as labels, taints and cordons say.
-///
-/// Free resources of nodes that other plugins turn away would make the numbers read as if there
-/// were room.
-fn is_open(cycle: Cycle<'_>, node: &Node) -> bool {
-    let spec = &cycle.pod.spec;
-    let cordon = || Taint {
-        key: "node.kubernetes.io/unschedulable".into(),
-        value: Text::default(),
-        effect: TaintEffect::NoSchedule,
-    };
-    let cordoned = node.unschedulable
-        && first_untolerated(&[cordon()], &spec.tolerations, taints::REPELLING).is_some();
-    !cordoned
-        && first_untolerated(&node.taints, &spec.tolerations, taints::REPELLING).is_none()
-        && node_matches(spec, &node.name, &node.labels)
 }
 
 /// Says the strongest thing that is true of `open`: what can never fit, else what nowhere is free,
