@@ -80,6 +80,9 @@ pub struct GroupState {
 pub struct PodState {
     /// `spec.nodeName`. An evicted pod keeps the node it was on.
     pub node: Option<String>,
+    /// Which GPUs of the node its share is of: annotation `berth.dev/gpu-index`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gpus: Option<String>,
     /// Of the condition PodScheduled=False.
     pub reason: Option<String>,
     pub message: Option<String>,

@@ -135,6 +135,7 @@ impl Play {
             && known.node_name.is_some()
         {
             pod.node_name = known.node_name.clone();
+            pod.gpu_numbers = known.gpu_numbers.clone();
             pod.phase = known.phase;
         }
     }
@@ -281,6 +282,7 @@ impl Known {
         let condition = self.pod.unscheduled.as_ref();
         PodState {
             node: self.pod.node_name.as_ref().map(Text::to_string),
+            gpus: self.pod.gpu_numbers.as_ref().map(ToString::to_string),
             reason: condition.map(|condition| condition.reason.to_string()),
             message: condition.map(|condition| condition.message.to_string()),
             evicted: self.evicted,

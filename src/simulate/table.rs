@@ -18,7 +18,7 @@ use berth_core::types::{Node, Pod, PodUid, ResourceClaim};
 
 use super::groups::Group;
 use super::islands::Islands;
-use amounts::sum;
+use amounts::{shown_milli, sum};
 use nodes::Usage;
 pub use paint::Paint;
 pub(super) use paint::plain;
@@ -85,8 +85,8 @@ fn summary(view: &View<'_>, usages: &[Usage<'_>], n_waiting: usize, paint: Paint
         }
     };
     let total = sum(usages.iter().map(Usage::gpus_total));
-    let before = sum(usages.iter().map(Usage::gpus_before));
-    let used = sum(usages.iter().map(Usage::gpus_used));
+    let before = shown_milli(sum(usages.iter().map(Usage::milli_before)));
+    let used = shown_milli(sum(usages.iter().map(Usage::milli_used)));
     let mut text = paint.show(&placed);
     if total > 0 {
         let all = words::counted_i64(total, "GPU").replace(GLUE, " ");

@@ -12,6 +12,7 @@ use berth_core::types::group::PLAN_ANNOTATION;
 
 use super::dialect;
 use super::field::{Field, List, Map, Shape, object_shape};
+use super::pod::SHARE_ANNOTATIONS;
 use super::topology::GPU_TOPOLOGY;
 
 /// The class of claims and volumes, from before the field existed.
@@ -22,8 +23,8 @@ pub const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 /// On claims that a scheduler made for extended resources.
 pub const EXTENDED_RESOURCE_CLAIM: &str = "resource.kubernetes.io/extended-resource-claim";
 
-/// Annotations that something in Berth reads, beside those of the dialects of groups; all others are
-/// skipped.
+/// Annotations that something in Berth reads, beside those of the dialects of groups and those that
+/// ask for parts of GPUs; all others are skipped.
 pub const ANNOTATIONS: [&str; 6] = [
     BETA_STORAGE_CLASS,
     BIND_COMPLETED,
@@ -152,7 +153,9 @@ struct RawOwner {
 object_shape!(Raw, RawOwner);
 
 fn is_read(annotation: &str) -> bool {
-    ANNOTATIONS.contains(&annotation) || dialect::reads_annotation(annotation)
+    ANNOTATIONS.contains(&annotation)
+        || SHARE_ANNOTATIONS.contains(&annotation)
+        || dialect::reads_annotation(annotation)
 }
 
 /// The annotations that are read.

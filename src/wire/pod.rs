@@ -7,6 +7,7 @@ mod features;
 mod gang;
 mod ports;
 mod resize;
+mod shares;
 mod spread;
 mod status;
 mod volumes;
@@ -22,6 +23,8 @@ use super::meta::Meta;
 use super::problem::{Path, Problem};
 use super::reading::Reading;
 use super::tables::Tables;
+
+pub(super) use shares::ANNOTATIONS as SHARE_ANNOTATIONS;
 
 const DEFAULT_SCHEDULER: &str = "default-scheduler";
 const SPEC: Path<'static> = Path::Root("spec");
@@ -46,6 +49,7 @@ pub fn pod_and_problems(pod: k8s::Pod, tables: &mut Tables) -> (Pod, Vec<Problem
     let mut pod_spec = pod_spec(&mut reading, &pod.metadata, spec, wanted.requests());
     pod_spec.alignment = containers::alignment(&wanted, &limits);
     own_fields(&mut reading, spec, &mut result);
+    shares::read(&pod.metadata, &mut pod_spec, &mut result);
     gang::read(&mut reading, &pod.metadata, spec, status, &mut result);
     status::read(&mut reading, status, &mut result);
     let usage = if result.node_name.is_some() {

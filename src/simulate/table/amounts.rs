@@ -1,18 +1,7 @@
 //! Which resources are GPUs, and how amounts are written.
 
-use berth_core::types::Resources;
-use berth_core::types::resources::CPU;
-
-/// Tells whether a resource counts GPUs or parts of them, by the names that device plugins use:
-/// `nvidia.com/gpu`, `amd.com/gpu`, `nvidia.com/gpu.shared`, `nvidia.com/mig-1g.10gb`,
-/// `gpu.intel.com/i915`.
-pub(super) fn is_gpu(name: &str) -> bool {
-    let Some((domain, kind)) = name.split_once('/') else { return false };
-    kind == "gpu"
-        || kind.starts_with("gpu.")
-        || kind.starts_with("mig-")
-        || domain.starts_with("gpu.")
-}
+use berth_core::types::resources::{CPU, is_gpu};
+use berth_core::types::{GpuShare, Resources, ShareSize, SharingNode};
 
 /// Returns the GPU resources of `resources`, whole GPUs first.
 pub(super) fn gpus(resources: &Resources) -> Vec<(&str, i64)> {
@@ -24,6 +13,24 @@ pub(super) fn gpus(resources: &Resources) -> Vec<(&str, i64)> {
 /// Number of GPUs and parts of them.
 pub(super) fn n_gpus(resources: &Resources) -> i64 {
     sum(gpus(resources).into_iter().map(|(_, amount)| amount))
+}
+
+/// Returns how much of each GPU a share takes on a node whose GPUs annotations divide. Unit:
+/// thousandths, rounded up.
+pub(super) fn share_milli(share: &GpuShare, node: &SharingNode) -> i64 {
+    match (share.size, node.memory_mib) {
+        (ShareSize::Milli(milli), _) => i64::from(milli),
+        (ShareSize::Mib(mib), Some(all)) => {
+            (i64::from(mib) * 1000 + i64::from(all) - 1) / i64::from(all)
+        }
+        (ShareSize::Mib(_), None) => 1000,
+    }
+}
+
+/// Writes thousandths of GPUs: 2, 0.5, 1.334.
+pub(super) fn shown_milli(milli: i64) -> String {
+    let text = format!("{}.{:03}", milli / 1000, milli % 1000);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// Adds up; absurd amounts end at the largest number.
@@ -59,15 +66,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gpus_are_known_by_their_names() {
-        for name in ["nvidia.com/gpu", "amd.com/gpu", "nvidia.com/mig-1g.10gb", "gpu.intel.com/xe"]
-        {
-            assert!(is_gpu(name), "{name}");
-        }
-        for name in ["cpu", "memory", "rdma/shared_dev", "hugepages-2Mi"] {
-            assert!(!is_gpu(name), "{name}");
-        }
+    fn amounts_are_written_as_people_do() {
         assert_eq!((label("nvidia.com/gpu"), label("nvidia.com/mig-1g.10gb")), ("", "mig-1g.10gb"));
+        assert_eq!([2000, 500, 1334].map(shown_milli), ["2", "0.5", "1.334"]);
         assert_eq!((shown("cpu", 1500), shown("cpu", 64_000)), ("1.5".into(), "64".into()));
     }
 }

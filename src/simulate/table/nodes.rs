@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use berth_core::types::claim::Consumer;
 use berth_core::types::group::NATIVE;
 use berth_core::types::resources::CPU;
-use berth_core::types::{ClaimKey, Node, Pod, PodUid, Resources, Text};
+use berth_core::types::{ClaimKey, Node, Pod, PodUid, Resources, SharingNode, Text};
 
 use super::super::islands::Islands;
-use super::amounts::{gpus, is_part, label, n_gpus, shown, sum};
+use super::amounts::{gpus, is_part, label, n_gpus, share_milli, shown, shown_milli, sum};
 use super::islands::lines as island_lines;
 use super::paint::{Paint, Piece, Style, cells, cut, joined, padded, plain, width, wrap};
 use super::pods::{pods, shorten};
@@ -32,6 +32,11 @@ pub(super) struct Usage<'a> {
     pool: String,
     before: Resources,
     used: Resources,
+    /// Its GPUs are given out by annotations.
+    sharing: Option<SharingNode>,
+    /// Of those. Unit: thousandths of a GPU.
+    shared_before: i64,
+    shared_used: i64,
     pub(super) pods: Vec<Sitting<'a>>,
 }
 
@@ -42,19 +47,24 @@ pub(super) struct Sitting<'a> {
     pub(super) now: bool,
     /// The names of the devices that it may use, as its claims have them.
     pub(super) devices: Vec<&'a Text>,
+    /// What it has of each of its GPUs, where annotations divide them. Unit: thousandths.
+    pub(super) share_milli: Option<i64>,
 }
 
 impl Usage<'_> {
     pub(super) fn gpus_total(&self) -> i64 {
-        n_gpus(&self.node.allocatable)
+        let shared = self.sharing.map_or(0, |sharing| i64::from(sharing.n_gpus));
+        n_gpus(&self.node.allocatable).saturating_add(shared)
     }
 
-    pub(super) fn gpus_before(&self) -> i64 {
-        n_gpus(&self.before)
+    /// Unit: thousandths of a GPU.
+    pub(super) fn milli_before(&self) -> i64 {
+        n_gpus(&self.before).saturating_mul(1000).saturating_add(self.shared_before)
     }
 
-    pub(super) fn gpus_used(&self) -> i64 {
-        n_gpus(&self.used)
+    /// Unit: thousandths of a GPU.
+    pub(super) fn milli_used(&self) -> i64 {
+        n_gpus(&self.used).saturating_mul(1000).saturating_add(self.shared_used)
     }
 
     /// Returns the devices of the pods that were placed now.
@@ -71,6 +81,9 @@ pub(super) fn usages<'a>(view: &View<'a>) -> Vec<Usage<'a>> {
         pool: pool(node),
         before: Resources::default(),
         used: Resources::default(),
+        sharing: SharingNode::of(node).ok(),
+        shared_before: 0,
+        shared_used: 0,
         pods: Vec::new(),
     };
     let mut usages: Vec<Usage<'_>> = view.nodes.iter().map(usage).collect();
@@ -87,7 +100,12 @@ pub(super) fn usages<'a>(view: &View<'a>) -> Vec<Usage<'a>> {
             usage.before.add(&pod.usage.real);
         }
         let devices = devices.remove(&pod.uid).unwrap_or_default();
-        usage.pods.push(Sitting { pod, now, devices });
+        let share = pod.gpu_share().zip(usage.sharing);
+        let share_milli = share.map(|(share, node)| share_milli(&share, &node));
+        let all = share.map_or(0, |(share, _)| i64::from(share.n_gpus)) * share_milli.unwrap_or(0);
+        usage.shared_used += all;
+        usage.shared_before += if now { 0 } else { all };
+        usage.pods.push(Sitting { pod, now, devices, share_milli });
     }
     for usage in &mut usages {
         usage
@@ -184,14 +202,28 @@ impl Gauge {
     }
 }
 
+impl Gauge {
+    /// Of GPUs that annotations divide.
+    fn shared(usage: &Usage<'_>, node: SharingNode) -> Gauge {
+        let n_gpus = i64::from(node.n_gpus);
+        Gauge {
+            before: usage.shared_before,
+            used: usage.shared_used,
+            cells: cells(n_gpus),
+            total: n_gpus * 1000,
+            text: format!("{}/{n_gpus}", shown_milli(usage.shared_used)),
+        }
+    }
+}
+
 /// GPUs if the node has or had any, else CPUs.
 fn gauges(usage: &Usage<'_>) -> Vec<Gauge> {
     let mut all = usage.node.allocatable.clone();
     all.raise_to(&usage.used);
-    let gauges: Vec<Gauge> = gpus(&all)
-        .into_iter()
-        .map(|(name, _)| Gauge::of(name, usage, cells, &plain(label(name))))
-        .collect();
+    let counted = gpus(&all).into_iter();
+    let counted = counted.map(|(name, _)| Gauge::of(name, usage, cells, &plain(label(name))));
+    let gauges: Vec<Gauge> =
+        usage.sharing.map(|it| Gauge::shared(usage, it)).into_iter().chain(counted).collect();
     if gauges.is_empty() {
         return vec![Gauge::of(CPU, usage, |_| CPU_CELLS, "CPUs")];
     }
@@ -230,7 +262,8 @@ pub(super) fn lines(usages: &[Usage<'_>], islands: &Islands, paint: Paint) -> Ve
         return vec!["No nodes.".to_owned()];
     }
     let columns = Columns::of(usages);
-    let with_devices = usages.iter().flat_map(|usage| &usage.pods).any(|it| !it.devices.is_empty());
+    let names = |it: &Sitting<'_>| !it.devices.is_empty() || it.pod.gpu_numbers.is_some();
+    let with_devices = usages.iter().flat_map(|usage| &usage.pods).any(names);
     let titles = titles(&columns, with_devices);
     let mut lines = vec![paint.show(&Piece::new(titles, Style::Dim))];
     for pool in usages.chunk_by(|a, b| a.pool == b.pool) {
@@ -259,7 +292,7 @@ fn heading(pool: &[Usage<'_>], paint: Paint) -> String {
     let total = sum(pool.iter().map(Usage::gpus_total));
     let mut text = format!(" · {}", counted(pool.len(), "node"));
     if total > 0 {
-        let used = sum(pool.iter().map(Usage::gpus_used));
+        let used = shown_milli(sum(pool.iter().map(Usage::milli_used)));
         let parts = pool.iter().any(|u| gpus(&u.node.allocatable).iter().any(|g| is_part(g.0)));
         let all = if parts { format!("{total} GPUs and parts") } else { counted_i64(total, "GPU") };
         text += &format!(" · {used} of {all} in use");

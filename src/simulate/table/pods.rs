@@ -1,8 +1,8 @@
 //! The pods of a node, and what else keeps pods away from it, as the last column.
 
-use berth_core::types::{Pod, Taint, TaintEffect, Text};
+use berth_core::types::{Pod, Taint, TaintEffect};
 
-use super::amounts::n_gpus;
+use super::amounts::{n_gpus, shown_milli};
 use super::nodes::{Sitting, Usage};
 use super::paint::{Piece, Style, plain};
 
@@ -26,7 +26,8 @@ pub(super) fn pods(usage: &Usage<'_>, pool: &[Usage<'_>]) -> Vec<Piece> {
     let (mut pieces, mut n_rest) = (Vec::new(), 0);
     for sitting in &usage.pods {
         let n_held = n_gpus(&sitting.pod.usage.real);
-        if has_gpus && n_held == 0 && sitting.devices.is_empty() && !sitting.now {
+        let without = n_held == 0 && sitting.devices.is_empty() && sitting.share_milli.is_none();
+        if has_gpus && without && !sitting.now {
             n_rest += 1;
             continue;
         }
@@ -64,18 +65,23 @@ pub(super) fn shown_taint(taint: &Taint) -> String {
 }
 
 fn pod_piece(sitting: &Sitting<'_>, n_held: i64) -> Piece {
-    let Sitting { pod, now, devices } = sitting;
+    let Sitting { pod, now, devices, share_milli } = sitting;
     let mark = if *now { "+" } else { "" };
-    let count = if n_held > 0 { format!(" ×{n_held}") } else { String::new() };
+    let count = match share_milli {
+        _ if n_held > 0 => format!(" ×{n_held}"),
+        Some(milli) => format!(" ×{}", shown_milli(*milli)),
+        None => String::new(),
+    };
     let leaving = if pod.terminating { " (leaving)" } else { "" };
     let style = if *now { Style::Good } else { Style::Plain };
-    let devices = device_list(devices);
+    let names = devices.iter().map(|name| plain(name));
+    let numbers = pod.gpu_numbers.iter().flat_map(|gpus| gpus.iter()).map(|at| at.to_string());
+    let devices = device_list(names.chain(numbers).collect());
     Piece::new(format!("{mark}{}{count}{devices}{leaving}", name(pod)), style)
 }
 
 /// Returns the devices in brackets, a few of them by name.
-fn device_list(devices: &[&Text]) -> String {
-    let mut names: Vec<String> = devices.iter().map(|name| plain(name)).collect();
+fn device_list(mut names: Vec<String>) -> String {
     if names.is_empty() {
         return String::new();
     }

@@ -4,9 +4,9 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use berth_core::types::pod::TolerationOperator;
-use berth_core::types::{Node, Pod, PodUid, Taint, TaintEffect};
+use berth_core::types::{GpuShare, Node, Pod, PodUid, ShareSize, Taint, TaintEffect};
 
-use super::amounts::{gpus, label, n_gpus};
+use super::amounts::{gpus, label, n_gpus, shown_milli};
 use super::paint::{GLUE, Paint, Piece, Style, cut, joined, padded, plain, width, words, wrap};
 use super::pods::{name, shown_taint};
 use super::words::{counted, counted_i64, in_words, said};
@@ -107,13 +107,21 @@ pub(super) fn why(pod: &Pod, view: &View<'_>) -> Why {
 pub(super) fn wants(pod: &Pod) -> String {
     let requests = &pod.spec.requests.real;
     let text = match gpus(requests).as_slice() {
-        [] => String::new(),
+        [] => pod.gpu_share().map(|share| part(&share)).unwrap_or_default(),
         [(name, amount)] if !label(name).is_empty() => {
             format!("{amount} {}", cut(&plain(label(name)), 16))
         }
         _ => counted_i64(n_gpus(requests), "GPU"),
     };
     text.replace(GLUE, " ")
+}
+
+fn part(share: &GpuShare) -> String {
+    let each = match share.size {
+        ShareSize::Milli(milli) => format!("{} GPU", shown_milli(i64::from(milli))),
+        ShareSize::Mib(mib) => format!("{mib} MiB of GPU"),
+    };
+    if share.n_gpus == 1 { each } else { format!("{}×{each}", share.n_gpus) }
 }
 
 fn reason(pod: &Pod, view: &View<'_>) -> (String, String) {

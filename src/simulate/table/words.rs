@@ -60,7 +60,14 @@ pub(super) fn in_words(n: usize, reason: &str, taints: &[String]) -> String {
     if let Some(resource) = reason.strip_prefix("Insufficient ") {
         return format!("{have} too {}", resource_in_words(resource));
     }
+    if let Some(what) = reason.strip_prefix("node(s) gave out ") {
+        return format!("{} out {}", if n == 1 { "gives" } else { "give" }, plain(what));
+    }
+    if let Some(label) = reason.strip_prefix("node(s) didn't have the label ") {
+        return format!("{lack} the label {}", plain(label));
+    }
     match reason {
+        "node(s) didn't give out GPU fractions" => format!("{does} give out parts of GPUs"),
         "node(s) had untolerated taint(s)" if taints.is_empty() => {
             format!("{have} a taint that it doesn't tolerate")
         }
@@ -89,6 +96,7 @@ fn resource_in_words(resource: &str) -> String {
         "cpu" => "little free CPU".to_owned(),
         "memory" | "ephemeral-storage" => format!("little free {resource}"),
         "nvidia.com/gpu" | "amd.com/gpu" => "few free GPUs".to_owned(),
+        "GPU fraction" => "little free of its GPUs".to_owned(),
         other => format!("few free {}", plain(other)),
     }
 }
