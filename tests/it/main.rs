@@ -12,6 +12,7 @@ mod live_devices;
 mod live_dialects;
 mod live_discovery;
 mod live_faults;
+mod live_fractions;
 mod live_lease;
 mod live_preflight;
 mod live_serving;
