@@ -1,3 +1,5 @@
+//! What is free follows from the shares that pods have, on overlays too, and from what objects tell.
+
 use super::*;
 use crate::snapshot::Overlay;
 use crate::testkit::parse;
