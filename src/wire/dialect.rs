@@ -207,14 +207,15 @@ mod tests {
             ("kai.scheduler/segment-size", &long),
         ];
         for (key, text) in annotations {
-            let metadata = json!({
+            let mut metadata = json!({
                 "name": "long", "namespace": "default",
                 "labels": {"kueue.x-k8s.io/pod-group-name": "k"},
-                "annotations": {
-                    "kueue.x-k8s.io/pod-group-total-count": "2", key: text,
-                    "kai.scheduler/segment-topology-required-placement": "rack",
-                },
+                "annotations": {"kueue.x-k8s.io/pod-group-total-count": "2", key: text},
             });
+            if key.starts_with("kai") {
+                let of = "kai.scheduler/segment-topology-required-placement";
+                metadata["annotations"][of] = json!("rack");
+            }
             let spec = json!({"containers": []});
             let pod =
                 json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec});

@@ -153,8 +153,10 @@ fn pool(node: &Node) -> String {
         |key: &str| key.rsplit_once('/').is_some_and(|(_, name)| POOL_LABELS.contains(&name));
     let labelled = node.labels.iter().find(|(key, _)| names_pool(key)).map(|(_, value)| value);
     let labelled = labelled.or_else(|| node.labels.value(PRODUCT)).filter(|name| !name.is_empty());
+    let shared = SharingNode::of(node).map_or(0, |sharing| i64::from(sharing.n_gpus));
     match labelled {
         Some(name) => plain(name),
+        None if shared > 0 => counted_i64(shared, "GPU") + " each",
         None => match gpus(&node.allocatable).first() {
             Some((name, amount)) if label(name).is_empty() => counted_i64(*amount, "GPU") + " each",
             Some((name, amount)) => format!("{amount} {} each", plain(label(name))),
