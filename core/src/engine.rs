@@ -234,6 +234,7 @@ impl Engine {
         let paused = !self.paused.is_empty() || !self.hard.is_empty();
         working |= paused && self.may_begin();
         working |= self.cluster.packing_waits();
+        self.tell_of_places();
         self.tell_due();
         self.tell_groups_due();
         let measures = std::mem::take(&mut self.measures);

@@ -142,7 +142,7 @@ impl Engine {
         self.plan_failed(plan.entry, &failure);
         if failure.moved_on {
             let unbound = plan.placements.iter().filter(|placement| !placement.bound);
-            unbound.for_each(|placement| self.clear_nomination(&placement.pod.uid));
+            self.plans.given_up.extend(unbound.map(|placement| placement.pod.uid.clone()));
         }
         self.after_changes(changes);
     }

@@ -25,6 +25,10 @@ pub(super) struct Plans {
     of_pod: BTreeMap<PodUid, PlanId>,
     /// Plans that wait for a condition on the ledger.
     pub(super) waiting: BTreeSet<PlanId>,
+    /// Those among them that have begun to, and haven't said so.
+    pub(super) untold: BTreeSet<PlanId>,
+    /// Pods that may still say that they will be where they will not.
+    pub(super) given_up: BTreeSet<PodUid>,
 }
 
 /// Placements and what is still to be done for them.

@@ -57,7 +57,7 @@ impl Engine {
         plan.waiting_since = self.now;
         plan.waiting = Some(wait);
         self.plans.waiting.insert(id);
-        self.tell_of_wait(id);
+        self.plans.untold.insert(id);
     }
 
     /// Returns whether the plan goes on, by the condition or by failing.
@@ -96,6 +96,17 @@ impl Engine {
             self.plans.waiting.remove(&id);
         }
         true
+    }
+
+    /// Says of pods where they will be, and of others that they will be there no longer. At the end of a
+    /// poll: then what is written names the version of the pod that was seen last.
+    pub(super) fn tell_of_places(&mut self) {
+        for id in std::mem::take(&mut self.plans.untold) {
+            self.tell_of_wait(id);
+        }
+        for uid in std::mem::take(&mut self.plans.given_up) {
+            self.clear_nomination(&uid);
+        }
     }
 
     /// Says that the plan's pods wait, and where they will be. A pod that waits for its victims says so
@@ -157,7 +168,7 @@ impl Engine {
 
     /// Takes a nomination that came to nothing off the object, for a pod that isn't told why: its
     /// condition would do that. Source: kube-scheduler 1.35 and later.
-    pub(super) fn clear_nomination(&mut self, uid: &PodUid) {
+    fn clear_nomination(&mut self, uid: &PodUid) {
         if !may_be_placed(&self.cluster, uid) || self.cluster.nomination(uid).is_some() {
             return;
         }

@@ -85,6 +85,22 @@ fn who_waits_is_told_so_and_says_where_it_will_be() {
 }
 
 #[test]
+fn where_a_pod_will_be_is_written_at_the_version_that_was_seen_last() {
+    let mut w = world();
+    w.pod(pod("p", 1).label("claims", "a").label("prepared", "30"));
+    loop {
+        let write = w.write(|_| true);
+        if let Op::Nominate { resource_version, .. } = write.op {
+            assert_eq!(resource_version, w.on_server("p").resource_version);
+            return;
+        }
+        w.carry_out(write);
+        // Between the answer that the wait begins with and what is said of it.
+        w.change("p", |_| {});
+    }
+}
+
+#[test]
 fn a_wait_that_is_over_at_once_writes_and_says_nothing() {
     let mut w = world();
     w.pod(pod("p", 1).label("claims", "a"));
